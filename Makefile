@@ -1,0 +1,50 @@
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ONCE ?=
+ONLY ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run worker test test-slow soak check bench
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Create .venv with everything in it; does nothing when up to date
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here: install Python 3.11 or newer, or set PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, but $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 2; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev]'
+	@touch $@
+
+demo: setup ## Show jobs at work, in the browser; ONCE=1 runs it through and ends
+	$(PY) manage.py jobs demo $(if $(filter-out 0,$(ONCE)),--once)
+
+run: setup ## Run web server, worker and everything else together
+	$(PY) manage.py jobs run
+
+worker: setup ## Run one worker
+	$(PY) manage.py jobs worker
+
+test: setup ## Run the tests
+	$(PY) -m pytest
+
+test-slow: setup ## Run the slow tests: crashes, restarts, many processes
+	$(PY) -m pytest -m slow
+
+soak: setup ## Run the tests that take minutes on purpose
+	$(PY) -m pytest -m soak
+
+check: setup ## Check style, types, settings and migrations
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy .
+	$(PY) manage.py check
+	$(PY) manage.py makemigrations --check --dry-run
+
+bench: setup ## Measure; ONLY=name measures one thing
+	$(PY) -m benchmarks $(ONLY)

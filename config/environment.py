@@ -1,0 +1,110 @@
+"""Settings from environment variables; a wrong one ends the program with one clear line."""
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from config import embedded
+from config.addresses import BadAddress, DatabaseAddress, parse_database_url, parse_redis_url
+from config.embedded.places import own_folder
+
+Parsed = TypeVar("Parsed")
+
+YES = ("1", "true", "yes", "on")
+NO = ("0", "false", "no", "off")
+
+# What never talks to a server. Everything else gets servers without asking.
+SERVERLESS = {"help", "version", "makemessages", "compilemessages", "diffsettings"}
+
+
+def fail(variable: str, reason: str) -> NoReturn:
+    """The program has ended with exit code 2 and one line that names the variable."""
+    sys.stderr.write(f"{variable}: {' '.join(reason.split())}\n")
+    raise SystemExit(2)
+
+
+def flag(variable: str, default: bool) -> bool:
+    text = os.environ.get(variable, "").strip().lower()
+    if text in YES:
+        return True
+    if text in NO:
+        return False
+    if text:
+        fail(variable, f"must be one of {', '.join(YES + NO)}")
+    return default
+
+
+def words(variable: str, default: list[str]) -> list[str]:
+    text = os.environ.get(variable, "")
+    return [word.strip() for word in text.split(",") if word.strip()] or default
+
+
+def servers(arguments: list[str]) -> tuple[DatabaseAddress, str]:
+    """The database and the Redis URL: those of the environment, else embedded ones."""
+    given = {"postgres": _given("DATABASE_URL"), "valkey": _given("REDIS_URL")}
+    missing = [kind for kind, url in given.items() if not url]
+    own: dict[str, str] = {}
+    if missing:
+        try:
+            own = embedded.hold(*missing) if needs_servers(arguments) else embedded.addresses()
+        except (embedded.EmbeddedError, OSError) as error:
+            fail(" and ".join(_VARIABLES[kind] for kind in missing), f"not set, and {error}")
+    database = _parse("DATABASE_URL", given["postgres"] or own["postgres"], parse_database_url)
+    redis = _parse("REDIS_URL", given["valkey"] or own["valkey"], parse_redis_url)
+    return database, redis
+
+
+def needs_servers(arguments: list[str]) -> bool:
+    """False only for commands that surely need none."""
+    program, *rest = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["python"]
+    if "mypy" in program or "dmypy" in program:
+        return False
+    if program not in ("manage.py", "django-admin"):
+        return True
+    return bool(rest) and rest[0] not in SERVERLESS and not {"-h", "--help", "--version"} & {*rest}
+
+
+def secret_key(data: Path, required: bool) -> str:
+    """SECRET_KEY, or for development one that was made up once and kept in the data folder."""
+    key = os.environ.get("SECRET_KEY", "")
+    if key:
+        return key
+    if required:
+        fail("SECRET_KEY", "must be set when DEBUG is off and DATABASE_URL is set")
+    try:
+        if not data.exists():
+            own_folder(data)
+        return _kept_secret(data / "secret_key")
+    except (embedded.EmbeddedError, OSError) as error:
+        fail("SECRET_KEY", f"not set, and {error}")
+
+
+def _kept_secret(path: Path) -> str:
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        try:
+            os.link(fresh, path)  # the first of two processes wins, and both read its key
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text().strip()
+
+
+_VARIABLES = {"postgres": "DATABASE_URL", "valkey": "REDIS_URL"}
+
+
+def _given(variable: str) -> str:
+    return os.environ.get(variable, "")
+
+
+def _parse(variable: str, url: str, parse: Callable[[str], Parsed]) -> Parsed:
+    try:
+        return parse(url)
+    except BadAddress as error:
+        fail(variable, str(error))
