@@ -90,7 +90,7 @@ def parse_redis_url(text: str) -> str:
         raise BadAddress("has a #; write %23 when it belongs to the password")
     options = _query(url.query)
     if url.scheme == "unix":
-        if not url.path.startswith("/"):
+        if _authority(url.netloc)[2] or not url.path.startswith("/"):
             raise BadAddress("must name the socket: unix:///path/of/the/socket?db=0")
         _check_socket(_decode(url.path), "")
         _check_db(options.get("db", "0"))

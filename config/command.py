@@ -1,6 +1,7 @@
 """Run a management command; a server that cannot be reached is one line, not a traceback."""
 
 import os
+import traceback
 
 from config.environment import fail
 
@@ -15,23 +16,19 @@ def run(arguments: list[str]) -> None:
         variable = unreachable(error)
         if variable is None:
             raise
-        fail(variable, f"the server cannot be reached: {_reason(error)}")
+        fail(variable, f"the server cannot be reached: {str(error) or type(error).__name__}")
 
 
 def unreachable(error: BaseException) -> str | None:
     """The variable at fault when ``error`` says that no connection came about."""
     from django.db import OperationalError
-    from psycopg import OperationalError as DriverError
     from redis.exceptions import ConnectionError as RedisConnectionError
 
-    if isinstance(error, OperationalError) and isinstance(error.__cause__, DriverError):
-        # psycopg keeps pgconn only for a failed attempt to connect; a connection that broke
-        # later is worth its traceback.
-        return "DATABASE_URL" if error.__cause__.pgconn is not None else None
+    if isinstance(error, OperationalError):
+        # A connection that broke later is worth its traceback.
+        steps = traceback.walk_tb(error.__traceback__)
+        connecting = any(frame.f_code.co_name == "get_new_connection" for frame, _ in steps)
+        return "DATABASE_URL" if connecting else None
     if isinstance(error, RedisConnectionError):
         return "REDIS_URL"
     return None
-
-
-def _reason(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

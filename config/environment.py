@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 from config import embedded
 from config.addresses import BadAddress, DatabaseAddress, parse_database_url, parse_redis_url
-from config.embedded.places import own_folder
+from config.embedded.places import data_folder
 
 Parsed = TypeVar("Parsed")
 
@@ -60,7 +60,7 @@ def servers(arguments: list[str]) -> tuple[DatabaseAddress, str]:
 def needs_servers(arguments: list[str]) -> bool:
     """False only for commands that surely need none."""
     program, *rest = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["python"]
-    if "mypy" in program or "dmypy" in program:
+    if "mypy" in program:  # its Django plugin imports the settings
         return False
     if program not in ("manage.py", "django-admin"):
         return True
@@ -75,9 +75,7 @@ def secret_key(data: Path, required: bool) -> str:
     if required:
         fail("SECRET_KEY", "must be set when DEBUG is off and DATABASE_URL is set")
     try:
-        if not data.exists():
-            own_folder(data)
-        return _kept_secret(data / "secret_key")
+        return _kept_secret(data_folder(data) / "secret_key")
     except (embedded.EmbeddedError, OSError) as error:
         fail("SECRET_KEY", f"not set, and {error}")
 

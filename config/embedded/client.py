@@ -39,8 +39,7 @@ def addresses(data: Path | None = None) -> dict[str, str]:
 def hold(*kinds: str, data: Path | None = None) -> dict[str, str]:
     """The shared servers run, at the returned URLs, until this process and its forks are gone."""
     data = data or data_folder()
-    if not data.exists():
-        places.own_folder(data)
+    places.data_folder(data)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         line = _connect(data) or _connect_after_start(data)

@@ -50,11 +50,29 @@ def server_folder(path: Path) -> Path:
     return folder
 
 
+def data_folder(path: Path) -> Path:
+    """``path`` is a folder of this user in which nobody else can write."""
+    if not path.exists():
+        return own_folder(path)
+    found = path.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise EmbeddedError(f"{path} is not a folder")
+    if found.st_uid != os.geteuid():
+        raise EmbeddedError(f"{path} belongs to user {found.st_uid}; set JOBDESK_DATA")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EmbeddedError(f"others may write in {path}; chmod it, or set JOBDESK_DATA")
+    return path
+
+
 def home(folder: Path) -> Path:
     """The folder for a server's files: ``folder``, or a lasting stand-in the server can reach."""
-    if reachable(folder):
+    if server_user().uid == os.geteuid():
         return folder
-    return LASTING / named(folder)
+    # Once there is a stand-in, it stays: it holds the data.
+    stand_in = LASTING / named(folder)
+    if reachable(folder) and not _is_own(stand_in):
+        return folder
+    return stand_in
 
 
 def sockets(folder: Path) -> Path:
@@ -71,6 +89,14 @@ def reachable(path: Path) -> bool:
     return user.uid == os.geteuid() or all(
         _may_enter(parent.stat(), user) for parent in path.parents if parent.exists()
     )
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _may_enter(folder: os.stat_result, user: User) -> bool:

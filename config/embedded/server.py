@@ -58,14 +58,15 @@ class Server(ABC):
             raise EmbeddedError(f"{self.name} in {self.folder} already runs")
         self._reap()
         places.own_folder(self.folder)
-        places.own_folder(self.sockets.parent)
-        places.server_folder(self.sockets)
         self._take_lock()
         try:
+            places.own_folder(self.sockets.parent)
+            places.server_folder(self.sockets)
             self._prepare()
             self._launch_until_ready()
         except BaseException:
             self.kill()
+            self._clear_sockets()
             self._release_lock()
             raise
 
@@ -78,9 +79,11 @@ class Server(ABC):
     def remove(self) -> None:
         """The server is gone and so are all its files."""
         self.kill()
-        self._release_lock()
-        shutil.rmtree(self.sockets.parent, ignore_errors=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.exists():
+            self._take_lock()
+            self._clear_sockets()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._release_lock()
 
     def __enter__(self) -> Self:
         self.start()
@@ -107,7 +110,10 @@ class Server(ABC):
             except subprocess.TimeoutExpired:
                 self.kill()
         self._reap()
+        self._clear_sockets()
         self._release_lock()
+
+    def _clear_sockets(self) -> None:
         shutil.rmtree(self.sockets.parent, ignore_errors=True)
 
     def _launch_until_ready(self, patience: float = 30) -> None:

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Supervisor:
         self._partial: dict[socket.socket, bytes] = {}
 
     def run(self) -> None:
-        """Both servers have come and gone, and the control socket is removed."""
+        """The servers have come and gone, and the control socket is removed."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         control = client.control(self._data)
@@ -60,6 +61,8 @@ class Supervisor:
                 control.unlink(missing_ok=True)
                 self._stop_servers()
                 self._hang_up()
+                with suppress(OSError):
+                    control.parent.rmdir()
 
     def _finished(self) -> bool:
         return self._stopping or (not self._holders and time.monotonic() >= self._leave_at)
@@ -93,9 +96,12 @@ class Supervisor:
         self._selector.unregister(line)
         del self._partial[line]
         line.close()
+        soon = time.monotonic() + LINGER
         if line in self._holders:
             self._holders.remove(line)
-            self._leave_at = time.monotonic() + LINGER
+            self._leave_at = soon
+        # A client that failed, or only asked for the status, is nobody to wait for.
+        self._leave_at = min(self._leave_at, soon)
 
     def _reply(self, line: socket.socket, answer: dict[str, Any]) -> None:
         try:
@@ -114,7 +120,7 @@ class Supervisor:
                 self._stop_servers()
                 self._stopping = True
             return self._status()
-        except EmbeddedError as error:
+        except (EmbeddedError, OSError) as error:
             log.error("%s", error)
             return {"error": str(error)}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -136,8 +142,9 @@ class Supervisor:
                 log.warning("%s ended unexpectedly", kind)
                 try:
                     self._serve(kind)
-                except EmbeddedError as error:
+                except (EmbeddedError, OSError) as error:
                     log.error("%s", error)
+                    self._stopping = True
 
     def _status(self) -> dict[str, Any]:
         running = {kind: server for kind, server in self._servers.items() if server.alive}
@@ -151,7 +158,6 @@ class Supervisor:
         }
 
     def _stop_servers(self) -> None:
-        # PostgreSQL last started, first stopped; both are asked in turn, both are quick.
         for kind, server in reversed(self._servers.items()):
             log.info("stopping %s", kind)
             server.__exit__()

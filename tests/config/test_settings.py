@@ -1,0 +1,171 @@
+"""The settings as a command sees them, with the environment it is given."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from config import environment
+from config.embedded import client
+from tests.config.users import User, processes_of, run, status
+
+SHOW = (
+    "import json; from config import settings as s; print(json.dumps({"
+    "'database': s.DATABASES['default'], 'rq': s.RQ_QUEUES, 'debug': s.DEBUG,"
+    "'key': s.SECRET_KEY, 'hosts': s.ALLOWED_HOSTS,"
+    "'secure': s.__dict__.get('SESSION_COOKIE_SECURE'),"
+    "'hsts': s.__dict__.get('SECURE_HSTS_SECONDS')}))"
+)
+GIVEN = {
+    "DATABASE_URL": "postgresql://ann:pw@127.0.0.1:1/jobs?sslmode=disable",
+    "REDIS_URL": "redis://127.0.0.1:1/2",
+}
+
+
+def one_line(error: str) -> str:
+    assert error.count("\n") == 1, error
+    return error.strip()
+
+
+def test_given_servers_leave_the_embedded_ones_alone(data: Path) -> None:
+    found = run(data, "-c", SHOW, **GIVEN, SECRET_KEY="k", ALLOWED_HOSTS="a.example, b.example")
+    shown = json.loads(found.stdout)
+    database = shown["database"]
+    assert (database["HOST"], database["PORT"], database["USER"]) == ("127.0.0.1", "1", "ann")
+    assert database["OPTIONS"] == {"sslmode": "disable", "application_name": "jobdesk"}
+    assert shown["rq"]["default"] == {
+        "URL": GIVEN["REDIS_URL"],
+        "SERIALIZER": "rq.serializers.JSONSerializer",
+    }
+    assert shown["hosts"] == ["a.example", "b.example"]
+    assert (shown["debug"], shown["secure"], shown["hsts"]) == (False, True, 31_536_000)
+    assert not data.exists()
+    assert processes_of(data) == []
+
+
+def test_without_variables_the_servers_are_embedded(data: Path) -> None:
+    found = run(data, "-c", SHOW)
+    shown = json.loads(found.stdout)
+    assert shown["database"]["HOST"].startswith("/tmp/jobdesk-")
+    assert shown["rq"]["default"]["URL"] == client.addresses(data)["valkey"]
+    assert (shown["debug"], shown["secure"]) == (True, None)
+    assert set(status(data)["servers"]) == {"postgres", "valkey"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"), [("DATABASE_URL", "valkey"), ("REDIS_URL", "postgres")]
+)
+def test_each_variable_counts_for_itself(data: Path, variable: str, kind: str) -> None:
+    found = run(data, "-c", SHOW, **{variable: GIVEN[variable]}, DEBUG="1")
+    assert found.returncode == 0, found.stderr
+    assert set(status(data)["servers"]) == {kind}
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--version"], ["migrate", "--help"]])
+def test_help_starts_nothing(data: Path, arguments: list[str]) -> None:
+    found = run(data, "manage.py", *arguments)
+    assert found.returncode == 0, found.stderr
+    assert processes_of(data) == []
+
+
+def test_a_key_for_development_is_made_up_once_and_kept_secret(data: Path) -> None:
+    first, second = (
+        json.loads(run(data, "-c", SHOW, **GIVEN, DEBUG="1").stdout)["key"] for _ in range(2)
+    )
+    assert first == second
+    assert len(first) > 50
+    assert stat.S_IMODE((data / "secret_key").stat().st_mode) == 0o600
+    assert json.loads(run(data, "-c", SHOW, **GIVEN, SECRET_KEY="given").stdout)["key"] == "given"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"SECRET_KEY": ""}, "SECRET_KEY: must be set when DEBUG is off and DATABASE_URL is set"),
+        ({"DATABASE_URL": "mysql://h/x"}, "DATABASE_URL: must begin with postgresql://"),
+        ({"DATABASE_URL": "postgresql://h:x/x"}, "DATABASE_URL: has a port"),
+        ({"REDIS_URL": "http://h"}, "REDIS_URL: must begin with redis://"),
+        ({"DEBUG": "maybe"}, "DEBUG: must be one of"),
+    ],
+)
+def test_a_wrong_variable_is_one_line(data: Path, given: dict[str, str], line: str) -> None:
+    found = run(data, "manage.py", "check", **{**GIVEN, "SECRET_KEY": "k", **given})
+    assert found.returncode == 2
+    assert one_line(found.stderr).startswith(line)
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:hunter2@127.0.0.1:1/jobs",
+        "postgresql://ann:hunter2@localhost:1/jobs",
+        "postgresql://ann:hunter2@/jobs?host=/nowhere",
+        "postgresql://ann:hunter2@no-such-host.invalid/jobs",
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_one_line(data: Path, url: str) -> None:
+    found = run(data, "manage.py", "migrate", **{**GIVEN, "DATABASE_URL": url}, SECRET_KEY="k")
+    assert found.returncode == 2
+    assert one_line(found.stderr).startswith("DATABASE_URL: the server cannot be reached: ")
+    assert "hunter2" not in found.stderr
+
+
+def test_a_database_that_does_not_exist_is_one_line(data: Path) -> None:
+    with User(data, "postgres") as user:
+        url = user.urls["postgres"].replace("/postgres?", "/absent?")
+        found = run(data, "manage.py", "migrate", **{**GIVEN, "DATABASE_URL": url}, SECRET_KEY="k")
+        assert found.returncode == 2
+        assert '"absent" does not exist' in one_line(found.stderr)
+
+
+def test_a_redis_that_cannot_be_reached_is_one_line(data: Path) -> None:
+    ping = "import django_rq; django_rq.get_connection().ping()"
+    code = f"from config import command; command.run(['manage.py', 'shell', '-c', '{ping}'])"
+    found = run(data, "-c", code, **GIVEN, SECRET_KEY="k")
+    assert found.returncode == 2
+    assert one_line(found.stderr).startswith("REDIS_URL: the server cannot be reached: ")
+
+
+def test_a_foreign_data_folder_is_one_line(folder: Path) -> None:
+    (folder / "data").write_text("a file")
+    found = run(folder / "data", "manage.py", "check")
+    assert found.returncode == 2
+    assert one_line(found.stderr).startswith("DATABASE_URL and REDIS_URL: not set, and ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["manage.py", "migrate"], True),
+        (["./manage.py", "shell"], True),
+        (["manage.py"], False),
+        (["manage.py", "help", "migrate"], False),
+        (["manage.py", "migrate", "-h"], False),
+        (["manage.py", "--version"], False),
+        (["/usr/bin/pytest", "--help"], True),
+        ([".venv/bin/mypy", "."], False),
+        (["-c"], True),
+        ([], True),
+    ],
+)
+def test_what_needs_servers(arguments: list[str], needed: bool) -> None:
+    assert environment.needs_servers(arguments) is needed
+
+
+def test_words_and_flags(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOME", " a, ,b ")
+    assert environment.words("SOME", []) == ["a", "b"]
+    monkeypatch.setenv("SOME", "ON")
+    assert environment.flag("SOME", default=False) is True
+    monkeypatch.setenv("SOME", "")
+    assert environment.flag("SOME", default=True) is True
+    assert environment.words("SOME", ["x"]) == ["x"]
+    monkeypatch.setenv("SOME", "2")
+    with pytest.raises(SystemExit) as caught:
+        environment.flag("SOME", default=True)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("SOME: must be one of")
