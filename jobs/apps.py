@@ -1,0 +1,18 @@
+"""The Django app."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class JobsConfig(AppConfig):
+    """Registers the models, finds every app's handlers and checks the settings."""
+
+    name = "jobs"
+    verbose_name = _("Jobs")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from jobs import checks as checks
+        from jobs import registry
+
+        registry.autodiscover()

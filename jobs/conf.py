@@ -1,0 +1,143 @@
+"""The JOBS setting as one validated value; nobody else reads it.
+
+``conf.settings()`` answers the current value; a change of the Django setting (in tests) is seen.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from jobs.errors import ConfigError
+from jobs.names import name_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every key of ``JOBS``, with its default. Durations are seconds or timedeltas."""
+
+    DATABASE: str = "default"
+    """Database alias that holds the tables of jobs."""
+    CONNECTION: str = "default"
+    """Entry of RQ_QUEUES whose Redis carries the hints."""
+    DEFAULT_QUEUE: str = "default"
+    """Queue of handlers that name none."""
+    PAYLOAD_LIMIT: int = 65536
+    """Largest payload, in bytes of JSON."""
+    RESULT_LIMIT: int = 65536
+    """Largest stored result, in bytes of JSON."""
+    MAX_ATTEMPTS: int = 5
+    """Attempts of handlers that name no number."""
+    TIMEOUT: float = 300.0
+    """Seconds that an attempt may take, for handlers that name no timeout."""
+    LEASE: float = 15.0
+    """Seconds after which a silent executor loses its jobs."""
+    HEARTBEAT: float = 5.0
+    """Seconds between two renewals of a lease."""
+    DRAIN: float = 25.0
+    """Seconds that a warm shutdown waits for running handlers."""
+    GRACE: float = 1.5
+    """Seconds from a timeout's first signal until the executor is killed."""
+    REQUEUE_AFTER: float = 2.0
+    """Age at which a queued job whose id is in no list is pushed again."""
+    TICK: float = 0.25
+    """Longest pause of an idle dispatcher, in seconds."""
+    BORN_QUEUED: bool = True
+    """Whether due jobs may skip the dispatcher when nothing forbids it."""
+    DEAD_LETTER_RETENTION: timedelta = timedelta(days=30)
+    """How long a dead letter may stay open."""
+
+    def __post_init__(self) -> None:
+        for problem in _contradictions(self):
+            raise ConfigError(problem)
+
+
+def _contradictions(s: Settings) -> list[str]:
+    found = []
+    for name in ("LEASE", "HEARTBEAT", "TIMEOUT", "TICK", "REQUEUE_AFTER"):
+        if getattr(s, name) <= 0:
+            found.append(f"JOBS[{name!r}] must be positive")
+    for name in ("DRAIN", "GRACE"):
+        if getattr(s, name) < 0:
+            found.append(f"JOBS[{name!r}] must not be negative")
+    if s.HEARTBEAT * 2 > s.LEASE:
+        found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
+    if not 1 <= s.MAX_ATTEMPTS <= 1000:
+        found.append("JOBS['MAX_ATTEMPTS'] must lie between 1 and 1000")
+    for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT"):
+        if not 256 <= getattr(s, name) <= 16 * 1024 * 1024:
+            found.append(f"JOBS[{name!r}] must lie between 256 bytes and 16 MiB")
+    if problem := name_problem(s.DEFAULT_QUEUE):
+        found.append(f"JOBS['DEFAULT_QUEUE'] {problem}")
+    return found
+
+
+_FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def _default(name: str) -> Any:
+    default = _FIELDS[name].default
+    assert default is not MISSING  # noqa: S101 - every field has a default by construction
+    return default
+
+
+def parse(raw: object) -> Settings:
+    """The validated settings; raises ConfigError that names the key and its likely spelling."""
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"JOBS must be a dict, got {type(raw).__name__}")
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in _FIELDS:
+            near = difflib.get_close_matches(str(key).upper(), _FIELDS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"JOBS has no key {key!r}{hint}")
+        values[key] = _coerced(key, value)
+    return Settings(**values)
+
+
+def _coerced(key: str, value: Any) -> Any:
+    default = _default(key)
+    expected: type | tuple[type, ...] = type(default)
+    if isinstance(default, float):
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+            return float(value)
+        expected_name = "a number of seconds or a timedelta"
+    elif isinstance(default, timedelta):
+        if isinstance(value, timedelta):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return timedelta(seconds=value)
+        expected_name = "a timedelta or a number of seconds"
+    elif isinstance(value, expected) and (not isinstance(value, bool) or isinstance(default, bool)):
+        return value
+    else:
+        expected_name = f"of type {type(default).__name__}"
+    raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {value!r}")
+
+
+_current: Settings | None = None
+
+
+def settings() -> Settings:
+    """The settings in force."""
+    global _current
+    if _current is None:
+        _current = parse(getattr(django_settings, "JOBS", {}))
+    return _current
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _current
+    if setting == "JOBS":
+        _current = None
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,174 @@
+"""The board: memory that a worker's processes share, where each executor shows what it runs.
+
+The supervisor reads deadlines from it, and learns from it what a dead executor was doing. It
+writes back one word per slot: the reason why the job running there has to stop.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from uuid import UUID
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """Seconds since boot, the same in every process, counting on while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+class StopReason(IntEnum):
+    """Why a running job is told to stop."""
+
+    NONE = 0
+    TIMEOUT = 1
+    CANCELLED = 2
+    PREEMPTED = 3
+    SHUTDOWN = 4
+    LEASE_LOST = 5
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+# An executor's head: its owner id, until when its lease lasts, its last sign of life.
+_HEAD = struct.Struct("<16sdd")
+_HEAD_SIZE = 64
+# A slot: sequence number of its job, stop word (sequence << 8 | reason), attempt, job, token,
+# started, deadline.
+_SLOT = struct.Struct("<QQq16s16sdd")
+_SLOT_SIZE = 96
+_SEQ = struct.Struct("<Q")
+_STOP_AT = 8
+_BODY = struct.Struct("<q16s16sdd")
+_BODY_AT = 16
+_DOUBLE = struct.Struct("<d")
+_LEASE_AT = 16
+_BEAT_AT = 24
+
+IDLE, BUSY = b"\0", b"\1"
+UNOPENED, LOST = 0.0, -1.0
+"""Instead of a lease's end: not opened yet, lost for good."""
+NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a slot shows."""
+
+    slot: int
+    seq: int
+    job_id: UUID
+    token: UUID
+    attempt: int
+    started: float
+    deadline: float
+    stop: StopReason
+
+
+class Board:
+    """Shared by fork; every slot has one writer, its executor's thread."""
+
+    def __init__(self, executors: int, slots: int) -> None:
+        self.executors, self.slots = executors, slots
+        self._flags_at = 0
+        self._heads_at = executors * slots
+        self._heads_at += -self._heads_at % 64
+        self._slots_at = self._heads_at + executors * _HEAD_SIZE
+        self._memory = mmap.mmap(-1, self._slots_at + executors * slots * _SLOT_SIZE)
+
+    def assign(self, executor: int, owner: UUID) -> None:
+        """The executor's part is blank and belongs to the owner, whose lease is to be opened."""
+        start = self._flags_at + executor * self.slots
+        self._memory[start : start + self.slots] = IDLE * self.slots
+        _HEAD.pack_into(self._memory, self._head(executor), owner.bytes, UNOPENED, now())
+
+    def owner(self, executor: int) -> UUID:
+        """Whose part it is; NOBODY where it is free."""
+        return UUID(bytes=bytes(self._memory[self._head(executor) : self._head(executor) + 16]))
+
+    def lease_until(self, executor: int) -> float:
+        until: float = _DOUBLE.unpack_from(self._memory, self._head(executor) + _LEASE_AT)[0]
+        return until
+
+    def set_lease(self, executor: int, until: float) -> None:
+        _DOUBLE.pack_into(self._memory, self._head(executor) + _LEASE_AT, until)
+
+    def beat(self, executor: int) -> None:
+        """The executor's main loop went round once more."""
+        _DOUBLE.pack_into(self._memory, self._head(executor) + _BEAT_AT, now())
+
+    def last_beat(self, executor: int) -> float:
+        beat: float = _DOUBLE.unpack_from(self._memory, self._head(executor) + _BEAT_AT)[0]
+        return beat
+
+    def begin(
+        self, executor: int, slot: int, job_id: UUID, token: UUID, attempt: int, timeout: float
+    ) -> int:
+        """The slot shows the job; answers the sequence number by which it can be stopped."""
+        at = self._slot(executor, slot)
+        seq: int = _SEQ.unpack_from(self._memory, at)[0] + 1
+        started = now()
+        _BODY.pack_into(
+            self._memory,
+            at + _BODY_AT,
+            attempt,
+            job_id.bytes,
+            token.bytes,
+            started,
+            started + timeout,
+        )
+        _SEQ.pack_into(self._memory, at, seq)
+        # Last: whoever sees the flag sees the rest.
+        self._memory[self._flags_at + executor * self.slots + slot] = 1
+        return seq
+
+    def end(self, executor: int, slot: int) -> None:
+        """The slot shows nothing."""
+        self._memory[self._flags_at + executor * self.slots + slot] = 0
+
+    def busy(self, executor: int) -> int:
+        """How many slots of the executor run something."""
+        start = self._flags_at + executor * self.slots
+        return self._memory[start : start + self.slots].count(BUSY)
+
+    def running(self, executor: int) -> Iterator[Running]:
+        """What the executor's busy slots show."""
+        start = self._flags_at + executor * self.slots
+        flags = self._memory[start : start + self.slots]
+        if BUSY not in flags:
+            return
+        for slot in range(self.slots):
+            if not flags[slot]:
+                continue
+            at = self._slot(executor, slot)
+            seq, stop, attempt, job, token, started, deadline = _SLOT.unpack_from(self._memory, at)
+            if seq != _SEQ.unpack_from(self._memory, at)[0]:
+                continue  # it went on to another job while we were reading
+            reason = StopReason(stop & 0xFF) if stop >> 8 == seq else StopReason.NONE
+            yield Running(
+                slot, seq, UUID(bytes=job), UUID(bytes=token), attempt, started, deadline, reason
+            )
+
+    def stop(self, executor: int, slot: int, seq: int, reason: StopReason) -> None:
+        """Tells the job with this sequence number to stop; the first reason stays."""
+        if self.stop_reason(executor, slot, seq) is StopReason.NONE:
+            at = self._slot(executor, slot) + _STOP_AT
+            _SEQ.pack_into(self._memory, at, seq << 8 | reason)
+
+    def stop_reason(self, executor: int, slot: int, seq: int) -> StopReason:
+        """Why the job with this sequence number has to stop, if it has to."""
+        word: int = _SEQ.unpack_from(self._memory, self._slot(executor, slot) + _STOP_AT)[0]
+        return StopReason(word & 0xFF) if word >> 8 == seq else StopReason.NONE
+
+    def _head(self, executor: int) -> int:
+        return self._heads_at + executor * _HEAD_SIZE
+
+    def _slot(self, executor: int, slot: int) -> int:
+        return self._slots_at + (executor * self.slots + slot) * _SLOT_SIZE

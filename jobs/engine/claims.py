@@ -1,0 +1,276 @@
+"""Claims: taking jobs to run them, and settling what became of them.
+
+Every claim carries a fresh token. Each later write of that attempt names it, so that a job that
+was taken away in the meantime is left alone. Many jobs share one statement; its rows are locked
+in the order of their ids before they change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from jobs import conf, registry
+from jobs.engine import sql
+from jobs.fingerprints import fingerprint
+from jobs.ids import uuid7
+from jobs.jsontext import printable
+from jobs.outcomes import Counters, Fault, Move
+from jobs.states import JobState
+
+log = logging.getLogger("jobs.claims")
+
+
+@dataclass(slots=True)
+class Claim:
+    """A job that this executor holds, as it was when it was claimed."""
+
+    id: UUID
+    kind: str
+    queue: str
+    payload: str
+    payload_version: int
+    attempt: int
+    failures: int
+    crashes: int
+    releases: int
+    max_attempts: int
+    timeout: float
+    tenant: str
+    correlation_id: str
+    priority: int
+    cancel_requested: bool
+    token: UUID
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(self.failures, self.crashes, self.releases, self.max_attempts)
+
+
+_COLUMNS = """j.id, kind, queue, payload::text, payload_version, attempt, failures, crashes,
+  releases, max_attempts, timeout, tenant, correlation_id, priority,
+  cancel_requested_at IS NOT NULL, token"""
+
+_CLAIM = f"""
+WITH l AS MATERIALIZED (
+  SELECT id, jobs_clock() AS now FROM jobs_job
+  WHERE id = ANY(%s) AND state = 'queued' AND queue = %s AND cancel_requested_at IS NULL
+  ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_job j SET state = 'running', attempt = attempt + 1, token = %s, owner = %s,
+  started_at = l.now, moved_by = %s
+FROM l WHERE j.id = l.id AND run_at <= l.now AND (expires_at IS NULL OR expires_at > l.now)
+RETURNING {_COLUMNS}
+"""  # noqa: S608 - constant columns
+
+
+def claim(
+    queue: str, ids: Sequence[UUID], owner: UUID, worker: str, token: UUID | None = None
+) -> list[Claim]:
+    """Those of the ids that now run for this owner; the others were not to be had."""
+    parameters = [list(ids), queue, token or uuid7(), owner, worker]
+    return [Claim(*row) for row in sql.repeating(lambda: sql.bound_rows(_CLAIM, parameters))]
+
+
+def claimed(token: UUID, ids: Sequence[UUID]) -> list[Claim]:
+    """What a claim with this token has taken: for the claim whose COMMIT answer was lost."""
+    statement = (
+        f"SELECT {_COLUMNS} FROM jobs_job j "  # noqa: S608 - constant columns
+        "WHERE j.id = ANY(%s) AND j.token = %s AND j.state = 'running' ORDER BY j.id"
+    )
+    return [Claim(*row) for row in sql.bound_rows(statement, [list(ids), token])]
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A handler returned; ``result`` is checked JSON text."""
+
+    claim: Claim
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt ended otherwise: the decided move, and what is written beside it."""
+
+    id: UUID
+    token: UUID
+    kind: str
+    move: Move
+    fault: Fault | None = None
+
+    @property
+    def wants_dead_letter(self) -> bool:
+        handler = registry.find(self.kind)
+        return self.move.state is JobState.FAILED and (handler is None or handler.dead_letter)
+
+
+_SUCCEED = """
+WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[])
+    AS t(id, token, result)),
+l AS MATERIALIZED (SELECT j.id, d.result FROM jobs_job j JOIN d USING (id)
+  WHERE j.state = 'running' AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j)
+UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
+  result = l.result::jsonb, error = '', moved_by = %s
+FROM l WHERE j.id = l.id RETURNING j.id
+"""
+
+
+def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
+    """The jobs whose success was accepted; the others had been taken away before."""
+    parameters = [
+        [s.claim.id for s in successes],
+        [s.claim.token for s in successes],
+        [s.result for s in successes],
+        worker,
+    ]
+    return {row[0] for row in sql.repeating(lambda: sql.bound_rows(_SUCCEED, parameters))}
+
+
+# A cancel request that arrived meanwhile wins over another attempt. The attempt row and the
+# dead letter are written by the same statement as the move, from the rows that really moved.
+_END = """
+WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[],
+    %s::float8[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[],
+    %s::text[], %s::boolean[], %s::text[])
+  AS t(id, token, target, why, delay, failed, crashed, released, outcome, reason, error_class,
+    message, traceback, bury, fingerprint)),
+l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
+      AS cancelled, jobs_clock() AS now
+  FROM jobs_job j JOIN d USING (id)
+  WHERE j.state = 'running' AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j),
+m AS (UPDATE jobs_job j SET
+    state = CASE WHEN l.cancelled THEN 'cancelled' ELSE l.target END,
+    finished_at = CASE WHEN l.cancelled OR l.target <> 'pending' THEN l.now END,
+    run_at = CASE WHEN l.target = 'pending' THEN l.now + l.delay * interval '1 s'
+      ELSE j.run_at END,
+    rank = CASE WHEN l.target = 'pending'
+      THEN (extract(epoch FROM l.now + l.delay * interval '1 s') * 1000)::bigint
+        - j.priority * %s ELSE j.rank END,
+    wait = CASE WHEN l.target = 'pending' AND l.delay > 0 THEN 1 ELSE 0 END,
+    failures = j.failures + l.failed, crashes = j.crashes + l.crashed,
+    releases = j.releases + l.released,
+    error = CASE WHEN l.error_class = '' THEN j.error
+      ELSE left(l.error_class || ': ' || l.message, 1000) END,
+    reason = CASE WHEN l.target = 'failed' THEN l.reason ELSE '' END,
+    queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why
+  FROM l WHERE j.id = l.id
+  RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason),
+a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, worker,
+    started_at, ended_at)
+  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, %s, m.started_at, l.now
+  FROM m JOIN l USING (id) WHERE l.outcome IS NOT NULL
+  ON CONFLICT (job_id, number) DO NOTHING),
+b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint,
+    summary, opened_at, expires_at)
+  SELECT m.id, m.kind, m.queue, m.tenant, m.attempt, m.reason, l.fingerprint,
+    left(l.error_class || ': ' || l.message, 300), l.now, l.now + %s
+  FROM m JOIN l USING (id) WHERE l.bury AND m.state = 'failed')
+SELECT id, state FROM m
+"""
+
+MESSAGE_LIMIT = 4000
+TRACEBACK_LIMIT = 20_000
+_NO_FAULT = Fault("", "")
+
+
+def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState]:
+    """The state each job moved to; those missing had been taken away before."""
+    from jobs.engine.intake import PRIORITY_STEP_MS
+
+    columns: list[list[Any]] = [[] for _ in range(15)]
+    for ended in endings:
+        for column, value in zip(columns, _ended_row(ended), strict=True):
+            column.append(value)
+    parameters = [
+        *columns,
+        PRIORITY_STEP_MS,
+        worker,
+        worker,
+        conf.settings().DEAD_LETTER_RETENTION,
+    ]
+    moved = sql.repeating(lambda: sql.bound_rows(_END, parameters))
+    return {job_id: JobState(state) for job_id, state in moved}
+
+
+def _ended_row(ended: Ended) -> tuple[Any, ...]:
+    move, fault = ended.move, ended.fault or _NO_FAULT
+    message = printable(fault.message, MESSAGE_LIMIT)
+    # The end of a traceback tells more than its beginning.
+    trace = printable(fault.traceback[-TRACEBACK_LIMIT:], TRACEBACK_LIMIT)
+    mark = ""
+    if ended.wants_dead_letter:
+        error_class = fault.error_class or move.reason
+        mark = fingerprint(ended.kind, error_class, fault.message, fault.traceback)
+    return (
+        ended.id,
+        ended.token,
+        move.state.value,
+        printable(move.why, 100),
+        move.delay,
+        move.failed,
+        move.crashed,
+        move.released,
+        move.attempt,
+        move.reason,
+        printable(fault.error_class, 200),
+        message,
+        trace,
+        ended.wants_dead_letter,
+        mark,
+    )
+
+
+_WHOSE = """
+SELECT j.id FROM jobs_job j JOIN unnest(%s::uuid[], %s::uuid[], %s::text[]) AS d(id, token, state)
+  ON j.id = d.id AND j.token = d.token AND j.state = d.state
+"""
+
+
+def already_ours(written: Sequence[tuple[UUID, UUID, JobState]]) -> set[UUID]:
+    """Which of (job, token, state) hold already: the write whose COMMIT answer was lost.
+
+    The token stays on a row until the next claim, so it tells our own earlier write from
+    somebody else's.
+    """
+    parameters = [
+        [job_id for job_id, _, _ in written],
+        [token for _, token, _ in written],
+        [state.value for _, _, state in written],
+    ]
+    return {row[0] for row in sql.bound_rows(_WHOSE, parameters)}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A running job as the reaper sees it."""
+
+    id: UUID
+    token: UUID
+    kind: str
+    owner: UUID
+    attempt: int
+    counters: Counters
+    started_at: datetime
+
+
+_HELD_COLUMNS = """j.id, j.token, j.kind, j.owner, j.attempt, j.failures, j.crashes, j.releases,
+  j.max_attempts, j.started_at"""
+
+
+def held(condition: str, parameters: Sequence[Any], limit: int, *, skip_locked: bool) -> list[Held]:
+    """Running jobs that meet the condition, locked in the order of their ids."""
+    statement = (
+        f"SELECT {_HELD_COLUMNS} FROM jobs_job j LEFT JOIN jobs_lease l ON l.owner = j.owner "  # noqa: S608 - the condition is the engine's own text
+        f"WHERE j.state = 'running' AND {condition} ORDER BY j.id LIMIT %s "
+        f"FOR NO KEY UPDATE OF j{' SKIP LOCKED' if skip_locked else ''}"
+    )
+    return [
+        Held(job_id, token, kind, owner, attempt, Counters(*counters), started_at)
+        for job_id, token, kind, owner, attempt, *counters, started_at in sql.rows(
+            statement, [*parameters, limit]
+        )
+    ]

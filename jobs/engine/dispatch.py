@@ -1,0 +1,163 @@
+"""The dispatcher: moves due jobs to ``queued`` and feeds their ids to Redis, a few at a time.
+
+The backlog stays in PostgreSQL, where priority, fairness and pauses work. Any number of
+dispatchers may run; each queue's row lets one of them through at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from dataclasses import dataclass
+
+from django.db import Error, transaction
+
+from jobs import conf
+from jobs.engine import leases, rq, sql
+from jobs.engine.reconcile import Reconciler
+
+log = logging.getLogger("jobs.dispatch")
+
+MAX_LANES = 200
+ROUND_LIMIT = 1000
+DEPTH_LIMIT = 5000
+DEPTH_SECONDS = 0.1
+"""A list holds so many seconds of work, by the measured pace."""
+LIVE_INTERVAL = 0.25
+BUSY_PAUSE = 0.004
+
+
+@dataclass(slots=True)
+class _Feed:
+    """What one dispatcher knows of one queue's list."""
+
+    slots: int = 0
+    length: int = 0
+    measured_at: float = 0.0
+    pace: float = 0.0
+    backlog: bool = False
+    opened_at: float = 0.0
+
+    def room(self, length: int, moment: float) -> int:
+        """How many ids the list may take now."""
+        elapsed = moment - self.measured_at
+        if self.measured_at and elapsed > 0:
+            drained = max(0, self.length - length) / elapsed
+            weight = min(1.0, elapsed / 0.1)
+            self.pace += (drained - self.pace) * weight
+        self.length, self.measured_at = length, moment
+        depth = max(2 * self.slots, int(self.pace * DEPTH_SECONDS))
+        return min(depth, DEPTH_LIMIT) - length
+
+
+class Dispatcher:
+    """Feeds every queue that a live worker listens to; ``run`` is the life of a process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._feeds: dict[str, _Feed] = {}
+        self._live_at = 0.0
+        self._known: set[str] = set()
+        self._stopping = False
+        self._reconciler = Reconciler(name)
+
+    def run(self) -> None:
+        """Works until told to stop, through any outage of either database."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        log.info("dispatcher %s feeds the queues", self._name)
+        while not self._stopping:
+            try:
+                self.round()
+                self._wait()
+            except Error as error:
+                self._recover(error)
+            except rq.Unavailable as error:
+                log.warning("Redis is away: %s", error)
+                time.sleep(0.2)
+        log.info("dispatcher %s is gone", self._name)
+
+    def _recover(self, error: Error) -> None:
+        if sql.is_disconnected(error):
+            log.warning("the database is away: %s", error)
+            self._reconciler.note_outage()
+        else:
+            log.error("a round failed", exc_info=error)
+        sql.close()
+        time.sleep(0.2)
+
+    def round(self) -> int:
+        """Every queue has been fed once and the duties that were due are done."""
+        self._look_who_lives()
+        promote()
+        fed = sum(self._feed(queue, feed) for queue, feed in self._feeds.items())
+        self._reconciler.round(list(self._feeds))
+        return fed
+
+    def _feed(self, queue: str, feed: _Feed) -> int:
+        room = feed.room(rq.length(queue), time.monotonic())
+        if room <= 0:
+            feed.backlog = True
+            return 0
+        budget = min(room, ROUND_LIMIT)
+        ids = sql.bound_rows("SELECT * FROM jobs_dispatch(%s, %s, %s)", [queue, budget, MAX_LANES])
+        feed.backlog = len(ids) >= budget
+        if ids:
+            feed.length, seq = rq.push(queue, ids)
+            self._reconciler.note_push(queue, seq)
+        elif time.monotonic() - feed.opened_at > 0.5:
+            rq.set_open(queue, 2.0)
+            feed.opened_at = time.monotonic()
+        return len(ids)
+
+    def _look_who_lives(self) -> None:
+        moment = time.monotonic()
+        if moment - self._live_at < LIVE_INTERVAL:
+            return
+        self._live_at = moment
+        live = leases.live_queues()
+        if unknown := set(live) - self._known:
+            know_queues(unknown)
+            self._known |= unknown
+        for gone in set(self._feeds) - set(live):
+            del self._feeds[gone]
+        for queue, slots in live.items():
+            self._feeds.setdefault(queue, _Feed()).slots = slots
+
+    def _wait(self) -> None:
+        if any(feed.backlog for feed in self._feeds.values()):
+            time.sleep(BUSY_PAUSE)
+            return
+        rq.await_nudge(self._until_next())
+
+    def _until_next(self) -> float:
+        tick = conf.settings().TICK
+        [(due,)] = sql.rows(
+            "SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job "
+            "WHERE state = 'pending' AND wait = 1"
+        )
+        return tick if due is None else min(tick, max(0.005, due))
+
+    def _on_signal(self, *_: object) -> None:
+        self._stopping = True
+
+
+_PROMOTE = """
+WITH due AS MATERIALIZED (SELECT id FROM jobs_job
+  WHERE state = 'pending' AND wait = 1 AND run_at <= jobs_clock()
+  ORDER BY run_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_job j SET wait = 0 FROM due WHERE j.id = due.id
+"""
+
+
+def promote(limit: int = 2000) -> int:
+    """Jobs whose time has come are ready."""
+    return sql.repeating(lambda: sql.run(_PROMOTE, [limit]))
+
+
+def know_queues(names: set[str]) -> None:
+    """Each queue has the row that its dispatch locks."""
+    with transaction.atomic(using=sql.alias()):
+        for name in sorted(names):
+            sql.run("INSERT INTO jobs_queue (name) VALUES (%s) ON CONFLICT DO NOTHING", [name])

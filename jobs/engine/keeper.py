@@ -1,0 +1,196 @@
+"""The keeper: the worker's process that speaks with the databases, so that the supervisor never
+waits for them. It renews leases, reports deaths, brings cancel requests, and shows the worker
+in RQ's registry.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import Error
+
+from jobs import conf
+from jobs.engine import leases, process, rq, sql
+from jobs.engine.board import LOST, Board, StopReason, now
+from jobs.outcomes import Ending, Fault
+
+log = logging.getLogger("jobs.keeper")
+
+CANCEL_INTERVAL = 0.5
+REGISTRY_INTERVAL = 20.0
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """An executor is gone; how each job that it had begun is to be settled."""
+
+    owner: UUID
+    why: str
+    endings: dict[UUID, tuple[Ending, str]]
+
+    def to_line(self) -> bytes:
+        endings = {str(job_id): list(ending) for job_id, ending in self.endings.items()}
+        return json.dumps([str(self.owner), self.why, endings]).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Death:
+        owner, why, endings = json.loads(line)
+        return cls(UUID(owner), why, {UUID(job_id): (e[0], e[1]) for job_id, e in endings.items()})
+
+
+class Keeper:
+    """Lives in a process of its own; ``run`` is its whole life."""
+
+    def __init__(self, board: Board, pipe: int, worker: str, registry: Any) -> None:
+        self._board, self._pipe, self._worker = board, pipe, worker
+        self._registry = registry
+        self._unread = b""
+        self._deaths: list[Death] = []
+        self._ended = False
+        self._renewed_at = 0.0
+        self._cancels_at = 0.0
+        self._registered_at = 0.0
+
+    def run(self) -> None:
+        """Works until the supervisor closes the pipe and every death is reported."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while not (self._ended and not self._deaths):
+            self._read()
+            self._database(self._report_deaths)
+            self._database(self._renew)
+            self._database(self._bring_cancels)
+            self._register()
+        self._unregister()
+
+    def _database(self, duty: Callable[[], None]) -> None:
+        try:
+            duty()
+        except Error as error:
+            if sql.is_disconnected(error):
+                log.warning("%s waits for the database: %s", duty.__name__.strip("_"), error)
+            else:
+                log.exception("%s failed", duty.__name__.strip("_"))
+            sql.close()
+
+    def _read(self) -> None:
+        """What the supervisor has said; waits a moment where it says nothing."""
+        if self._ended:
+            time.sleep(_PAUSE)
+            return
+        readable, _, _ = select.select([self._pipe], [], [], _PAUSE)
+        if not readable:
+            return
+        chunk = os.read(self._pipe, 1 << 20)
+        if not chunk:
+            self._ended = True
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        for line in lines:
+            self._deaths.append(Death.from_line(line))
+
+    def _report_deaths(self) -> None:
+        while self._deaths:
+            death = self._deaths[0]
+            endings = {
+                job_id: (ending, Fault(_FAULTS.get(ending, "Lost"), message))
+                for job_id, (ending, message) in death.endings.items()
+            }
+            try:
+                leases.bury(death.owner, self._worker, endings, death.why)
+            except Error as error:
+                if sql.is_disconnected(error):
+                    raise
+                log.exception("executor %s is left to the reaper", death.owner)
+            self._deaths.pop(0)
+
+    def _renew(self) -> None:
+        """Every living executor's lease is renewed, counted from before the renewal was asked."""
+        settings = conf.settings()
+        asked = now()
+        if asked - self._renewed_at < settings.HEARTBEAT:
+            return
+        living = self._living()
+        alive = leases.renew(living.values()) if living else set()
+        self._renewed_at = asked
+        for executor, owner in living.items():
+            if self._board.owner(executor) == owner:  # not replaced while we were asking
+                until = asked + settings.LEASE if owner in alive else LOST
+                self._board.set_lease(executor, until)
+
+    def _living(self) -> dict[int, UUID]:
+        """The executors that have opened their lease and not lost it."""
+        return {
+            executor: self._board.owner(executor)
+            for executor in range(self._board.executors)
+            if self._board.lease_until(executor) > 0
+        }
+
+    def _bring_cancels(self) -> None:
+        moment = time.monotonic()
+        if moment - self._cancels_at < CANCEL_INTERVAL:
+            return
+        self._cancels_at = moment
+        running = [
+            (executor, shown)
+            for executor in self._living()
+            for shown in self._board.running(executor)
+            if shown.stop is StopReason.NONE
+        ]
+        if not running:
+            return
+        tokens = {shown.job_id: (executor, shown) for executor, shown in running}
+        asked = sql.rows(
+            "SELECT id, token FROM jobs_job WHERE id = ANY(%s) AND state = 'running' "
+            "AND cancel_requested_at IS NOT NULL",
+            [list(tokens)],
+        )
+        for job_id, token in asked:
+            executor, shown = tokens[job_id]
+            if shown.token == token:
+                self._board.stop(executor, shown.slot, shown.seq, StopReason.CANCELLED)
+
+    def _register(self) -> None:
+        moment = time.monotonic()
+        if self._registered_at and moment - self._registered_at < REGISTRY_INTERVAL:
+            return
+        self._registered_at = moment
+        try:
+            self._registry.announce()
+        except (*rq.Unavailable, ValueError) as error:
+            log.debug("RQ's registry was not told: %s", error)
+
+    def _unregister(self) -> None:
+        try:
+            self._registry.register_death()
+        except rq.Unavailable as error:
+            log.debug("RQ's registry was not told: %s", error)
+
+
+_FAULTS: dict[Ending, str] = {"timeout": "Timeout", "crashed": "Crash", "lost": "ExecutorLost"}
+
+
+def main(
+    board: Board, pipe: int, worker: str, registry: Any, inherited: Sequence[int] = ()
+) -> None:
+    """The body of the forked process; never returns."""
+    code = 1
+    try:
+        process.forget_connections()
+        for descriptor in inherited:
+            os.close(descriptor)
+        Keeper(board, pipe, worker, registry).run()
+        code = 0
+    except BaseException:
+        log.exception("the keeper failed")
+    finally:
+        os._exit(code)

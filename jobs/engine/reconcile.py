@@ -1,0 +1,143 @@
+"""The reconciler: compares what should be with what is, and repairs the difference.
+
+Each duty does one bounded batch, and may run anywhere twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from jobs import conf
+from jobs.engine import leases, rq, sql
+
+log = logging.getLogger("jobs.reconcile")
+
+REAP_INTERVAL = 0.5
+REPUSH_INTERVAL = 0.5
+EXPIRE_INTERVAL = 1.0
+FORGET_INTERVAL = 60.0
+REAP_LIMIT = 200
+"""Jobs settled per reap: after a long outage they come back in portions."""
+
+
+class Reconciler:
+    """The duties that a dispatcher does between its rounds."""
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+        self._done_at: dict[str, float] = {}
+        self._epoch = ""
+        self._pushed: dict[str, int] = {}
+        self._patience_until = 0.0
+        self._patience_checked = False
+
+    def round(self, queues: Sequence[str]) -> None:
+        """Every duty whose time has come is done."""
+        self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
+        self._every(REAP_INTERVAL, "reap", self._reap)
+        self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
+        self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
+
+    def note_push(self, queue: str, seq: int) -> None:
+        """The last push that Redis has acknowledged."""
+        self._pushed[queue] = seq
+
+    def note_outage(self) -> None:
+        """The database was away: leases could not be renewed, which proves nothing."""
+        self._patience_until = time.monotonic() + conf.settings().LEASE
+
+    def _every(self, interval: float, name: str, duty: Callable[[], object]) -> None:
+        moment = time.monotonic()
+        if moment - self._done_at.get(name, 0.0) >= interval:
+            self._done_at[name] = moment
+            duty()
+
+    def _reap(self) -> None:
+        if not self._patience_checked:
+            self._patience_until = time.monotonic() + patience()
+            self._patience_checked = True
+        if time.monotonic() >= self._patience_until:
+            for owner in leases.mark_lapsed():
+                log.warning("the lease of executor %s ran out", owner)
+        if lost := leases.reap(self._worker, REAP_LIMIT):
+            log.warning("%d jobs of silent executors were settled", len(lost))
+
+    def _repush(self, queues: Sequence[str]) -> None:
+        """Queued ids that are in no list are pushed again; all of them after a loss of Redis."""
+        wiped = self._redis_lost_something(queues)
+        after = 0.0 if wiped else conf.settings().REQUEUE_AFTER
+        for queue in queues:
+            missing = find_missing(queue, after)
+            if missing:
+                log.info("pushing %d ids again to %s", len(missing), queue)
+                _, seq = rq.push(queue, missing)
+                self.note_push(queue, seq)
+                _touch(missing)
+
+    def _redis_lost_something(self, queues: Sequence[str]) -> bool:
+        known, self._epoch = self._epoch, rq.epoch(self._epoch or secrets.token_hex(8))
+        lost = bool(known) and known != self._epoch
+        for queue in queues:
+            counter = rq.push_counter(queue)
+            lost = lost or counter < self._pushed.get(queue, 0)
+            self._pushed[queue] = counter
+        if lost:
+            log.warning("Redis has lost what was written to it; pushing the queued jobs again")
+        return lost
+
+
+def patience() -> float:
+    """Seconds that a reaper has to wait before it trusts the silence of an executor.
+
+    While the server is younger than a lease, nobody could have renewed one in time.
+    """
+    lease = conf.settings().LEASE
+    [(age,)] = sql.rows(
+        "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8"
+    )
+    return float(max(0.0, lease - age))
+
+
+def find_missing(queue: str, after: float, limit: int = 5000) -> list[tuple[UUID, float]]:
+    """Ids (with timeouts) queued for longer than ``after`` seconds and in no list of Redis."""
+    stale = sql.bound_rows(
+        "SELECT id, timeout FROM jobs_job WHERE queue = %s AND state = 'queued' "
+        "AND queued_at <= jobs_clock() - %s * interval '1 s' ORDER BY queued_at LIMIT %s",
+        [queue, after, limit],
+    )
+    if not stale:
+        return []
+    present = rq.listed(queue)
+    return [(job_id, timeout) for job_id, timeout in stale if job_id not in present]
+
+
+_TOUCH = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'queued'
+  ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_job j SET queued_at = jobs_clock() FROM l WHERE j.id = l.id
+"""
+
+
+def _touch(pushed: Sequence[tuple[UUID, float]]) -> None:
+    """The ids count as queued from now on, so that they are not pushed again at once."""
+    ids = [job_id for job_id, _ in pushed]
+    sql.repeating(lambda: sql.bound_rows(_TOUCH, [ids]))
+
+
+_EXPIRE = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job
+  WHERE state IN ('blocked', 'pending', 'queued') AND expires_at <= jobs_clock()
+  ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_job j SET state = 'expired', finished_at = jobs_clock(), queued_at = NULL,
+  moved_by = %s, move_reason = 'not started before its expiry'
+FROM l WHERE j.id = l.id
+"""
+
+
+def expire(worker: str, limit: int = 1000) -> int:
+    """Jobs that have not started before their expiry are closed."""
+    return sql.repeating(lambda: sql.run(_EXPIRE, [limit, worker]))

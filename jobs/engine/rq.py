@@ -1,0 +1,289 @@
+"""Everything that touches RQ or Redis: pushing and taking ids, and the worker that RQ sees.
+
+Redis holds hints. A message is the id of a job and nothing else of value; what is read here is
+parsed as a UUID or dropped, and never imported, unpickled or called.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import django_rq
+import redis
+import rq
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import version
+
+from jobs import conf
+
+Unavailable = (redis.RedisError, OSError)
+"""What any Redis call may raise while Redis is away."""
+
+EPOCH = "jobs:epoch"
+NUDGE = "jobs:nudge"
+HASH_TTL = 86400
+PUSH_TIMEOUT = 0.2
+ENTRY = "jobs.engine.stock.perform"
+"""The function that a stock rqworker is told to call, with the job's id as its only argument."""
+
+
+def queue_key(queue: str) -> str:
+    """RQ's list of a queue."""
+    return f"rq:queue:{queue}"
+
+
+def intermediate_key(queue: str) -> str:
+    """The list in which a stock rqworker parks an id between pop and start."""
+    return f"rq:queue:{queue}:intermediate"
+
+
+def _seq_key(queue: str) -> str:
+    return f"jobs:seq:{queue}"
+
+
+def _open_key(queue: str) -> str:
+    return f"jobs:open:{queue}"
+
+
+@functools.cache
+def client() -> redis.Redis:
+    """This process's Redis client, as RQ_QUEUES describes it; fork-safe, thread-safe."""
+    return django_rq.get_connection(conf.settings().CONNECTION)
+
+
+@functools.cache
+def push_client() -> redis.Redis:
+    """A client that gives up quickly: a request must not wait for Redis."""
+    base = client()
+    settings = {
+        **base.connection_pool.connection_kwargs,
+        "socket_timeout": PUSH_TIMEOUT,
+        "socket_connect_timeout": PUSH_TIMEOUT,
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_error": [],
+    }
+    pool = redis.ConnectionPool(connection_class=base.connection_pool.connection_class, **settings)
+    return redis.Redis(connection_pool=pool)
+
+
+def forget_clients() -> None:
+    """The next call connects anew (after a change of settings)."""
+    client.cache_clear()
+    push_client.cache_clear()
+    _script.cache_clear()
+
+
+# One script per push: the hashes that a stock rqworker needs, the ids, and the push counter by
+# which a Redis that lost its newest writes is recognised. A key of the wrong type, which only a
+# stranger can have put there, is removed.
+_PUSH = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'list' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+local n = #ARGV
+local ids = {}
+for i = 5, n, 2 do
+  local id = ARGV[i]
+  local key = 'rq:job:' .. id
+  redis.call('DEL', key)
+  redis.call('HSET', key, 'data', '["' .. ARGV[3] .. '",null,["' .. id .. '"],{}]',
+    'origin', ARGV[1], 'status', 'queued', 'created_at', ARGV[2], 'enqueued_at', ARGV[2],
+    'description', id, 'timeout', ARGV[i + 1], 'result_ttl', '0', 'failure_ttl', '60')
+  redis.call('EXPIRE', key, ARGV[4])
+  ids[#ids + 1] = id
+end
+redis.call('SADD', 'rq:queues', KEYS[1])
+local length = 0
+for i = 1, #ids, 1000 do
+  length = redis.call('RPUSH', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
+end
+return {length, redis.call('INCR', KEYS[2])}
+"""
+
+# Takes up to ARGV[1] ids from the first lists that have any, and forgets the hashes of those
+# ids and of the ids given behind: whoever claims them needs only the row.
+_TAKE = """
+local want = tonumber(ARGV[1])
+local taken = {}
+for k = 1, #KEYS do
+  local ids = false
+  if want > 0 and redis.call('TYPE', KEYS[k]).ok == 'list' then
+    ids = redis.call('LPOP', KEYS[k], want)
+  end
+  ids = ids or {}
+  for i = 1, #ids do
+    if #ids[i] == 36 then redis.call('UNLINK', 'rq:job:' .. ids[i]) end
+  end
+  want = want - #ids
+  taken[k] = ids
+end
+for i = 2, #ARGV do redis.call('UNLINK', 'rq:job:' .. ARGV[i]) end
+return taken
+"""
+
+
+@functools.cache
+def _script(text: str, impatient: bool) -> Any:
+    return (push_client() if impatient else client()).register_script(text)
+
+
+def push(
+    queue: str, ids: Sequence[tuple[UUID, float]], *, impatient: bool = False
+) -> tuple[int, int]:
+    """The ids (with their timeouts) are in the list; answers its length and the push counter."""
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    arguments: list[str | int] = [queue, stamp, ENTRY, HASH_TTL]
+    for job_id, timeout in ids:
+        # A stock worker kills its child a minute after this; the lease decides long before.
+        arguments += (str(job_id), int(timeout) + 10)
+    length, seq = _script(_PUSH, impatient)(
+        keys=[queue_key(queue), _seq_key(queue)], args=arguments
+    )
+    return int(length), int(seq)
+
+
+def take(queues: Sequence[str], want: int, forget: Sequence[UUID] = ()) -> dict[str, list[UUID]]:
+    """Up to ``want`` ids by queue, in the order of the queues, without waiting."""
+    keys = [queue_key(queue) for queue in queues]
+    taken = _script(_TAKE, False)(keys=keys, args=[want, *map(str, forget)])
+    return {
+        queue: ids
+        for queue, raw in zip(queues, taken, strict=True)
+        if (ids := list(parse_ids(raw)))
+    }
+
+
+def wait(queues: Sequence[str], timeout: float) -> tuple[str, list[UUID]] | None:
+    """The first id to arrive in any of the lists, or None after ``timeout`` seconds."""
+    keys = {queue_key(queue).encode(): queue for queue in queues}
+    popped = cast("list[bytes] | None", client().blpop(list(keys), timeout=timeout))
+    if popped is None:
+        return None
+    return keys[popped[0]], list(parse_ids([popped[1]]))
+
+
+def parse_ids(raw: Iterable[bytes | str]) -> Iterable[UUID]:
+    """The items that are UUIDs in their usual spelling; everything else is dropped."""
+    for item in raw:
+        if len(item) != 36:
+            continue
+        try:
+            yield UUID(item.decode() if isinstance(item, bytes) else item)
+        except (ValueError, UnicodeDecodeError):
+            continue
+
+
+def length(queue: str) -> int:
+    """How many ids wait in the list; 0 where a stranger left something else."""
+    try:
+        return client().llen(queue_key(queue))
+    except redis.ResponseError:
+        return 0
+
+
+def listed(queue: str) -> set[UUID]:
+    """The ids in the list and in the list of ids between pop and start."""
+    found: set[UUID] = set()
+    for key in (queue_key(queue), intermediate_key(queue)):
+        try:
+            found.update(parse_ids(cast("list[bytes]", client().lrange(key, 0, -1))))
+        except redis.ResponseError:
+            continue
+    return found
+
+
+def drop_intermediate(queue: str, ids: Sequence[UUID]) -> None:
+    """The ids have left the intermediate list."""
+    pipe = client().pipeline(transaction=False)
+    for job_id in ids:
+        pipe.lrem(intermediate_key(queue), 0, str(job_id))
+    pipe.execute()
+
+
+def epoch(candidate: str) -> str:
+    """The mark of this Redis's life: the stored one, or ``candidate`` where there was none."""
+    stored = cast("bytes | None", client().set(EPOCH, candidate, nx=True, get=True))
+    return stored.decode(errors="replace") if stored is not None else candidate
+
+
+def push_counter(queue: str) -> int:
+    """How many pushes this Redis remembers for the queue."""
+    try:
+        return int(cast("bytes | None", client().get(_seq_key(queue))) or 0)
+    except (redis.ResponseError, ValueError):
+        return 0
+
+
+def set_open(queue: str, ttl: float) -> None:
+    """Says that due jobs of the queue may be born queued, for the next ``ttl`` seconds."""
+    client().set(_open_key(queue), 1, px=int(ttl * 1000))
+
+
+def is_open(queue: str) -> bool:
+    """Whether a dispatcher lately said that due jobs may be born queued."""
+    return bool(push_client().exists(_open_key(queue)))
+
+
+def nudge() -> None:
+    """An idle dispatcher wakes up."""
+    pipe = push_client().pipeline(transaction=False)
+    pipe.lpush(NUDGE, 1)
+    pipe.ltrim(NUDGE, 0, 15)
+    pipe.expire(NUDGE, 60)
+    pipe.execute()
+
+
+def await_nudge(timeout: float) -> bool:
+    """True as soon as somebody nudges, False after ``timeout`` seconds."""
+    # The nudges of a burst are one nudge.
+    if client().blpop([NUDGE], timeout=timeout) is None:
+        return False
+    client().delete(NUDGE)
+    return True
+
+
+class JobsWorker(rq.Worker):
+    """The worker as RQ's registry shows it: RQ's name, heartbeat and queues, our way of working.
+
+    RQ's own dequeuing, forking, retrying and maintenance are not used: PostgreSQL decides.
+    """
+
+    def __init__(self, name: str, queues: Sequence[str], run: Callable[[], int]) -> None:
+        super().__init__(
+            list(queues),
+            name=name,
+            # A client of its own, because RQ changes the timeouts of the one it is given.
+            connection=django_rq.get_connection(conf.settings().CONNECTION),
+            serializer="rq.serializers.JSONSerializer",
+            prepare_for_work=False,
+        )
+        self.hostname, self.pid, self.ip_address = socket.gethostname(), os.getpid(), "unknown"
+        self._run = run
+
+    def work(self, *_: Any, **__: Any) -> bool:
+        """Supervises executors until told to stop; true when it ended as it should."""
+        return self._run() == 0
+
+    def announce(self) -> None:
+        """RQ's registry shows this worker as alive, also after Redis was wiped."""
+        if self.connection.exists(self.key):
+            self.heartbeat()
+        else:
+            self.register_birth()  # type: ignore[no-untyped-call]
+
+    def run_maintenance_tasks(self) -> None:
+        """Nothing: RQ's clean-up fails and repeats jobs by the clock of Redis."""
+
+
+def self_test() -> None:
+    """Fails at start-up when this RQ lacks a method that the worker overrides or calls."""
+    names = ("work", "heartbeat", "register_birth", "register_death", "run_maintenance_tasks")
+    missing = [name for name in names if not callable(getattr(rq.Worker, name, None))]
+    if missing:
+        raise RuntimeError(f"rq {version.VERSION} has no Worker.{', Worker.'.join(missing)}")

@@ -1,0 +1,210 @@
+"""Running one claimed job: find its handler, read its payload, call it, say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.db import Error, connections, transaction
+
+from jobs import conf, jsontext, registry
+from jobs.context import Context, Signal
+from jobs.engine import sql
+from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
+from jobs.errors import InvalidPayload, StaleClaim
+from jobs.outcomes import (
+    Ending,
+    Fault,
+    RetryAfter,
+    Snooze,
+    Stopped,
+    Unrecoverable,
+    decide,
+)
+from jobs.payloads import Payload
+from jobs.registry import Handler
+from jobs.states import JobState
+
+log = logging.getLogger("jobs.handler")
+
+Result = Success | Ended | None
+"""What is left to settle; None when the attempt has settled itself, or lost its job."""
+AwaitIt = Callable[[Any], Any]
+"""Runs a coroutine to its end and answers its result."""
+
+
+def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
+    """What became of the claimed job. Never raises, whatever the handler does."""
+    handler = registry.find(claim.kind)
+    if handler is None:
+        fault = Fault("UnknownKind", f"no handler is registered for kind {claim.kind!r}")
+        return _ended(claim, None, "unknown_kind", fault)
+    try:
+        payload = handler.payload.from_text(claim.payload, claim.payload_version)
+    except InvalidPayload as error:
+        return _ended(claim, handler, "bad_payload", Fault("InvalidPayload", str(error)))
+    context = _context(claim, signal)
+    try:
+        if handler.atomic:
+            return _call_atomic(claim, handler, context, payload, worker)
+        return Success(claim, _call(handler, context, payload, await_it))
+    except StaleClaim:
+        log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
+        return None
+    except BaseException as error:
+        return _raised(claim, handler, error)
+
+
+def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
+    value = handler.function(context, payload)
+    if handler.is_async:
+        value = await_it(value)
+    return jsontext.dumps(value, conf.settings().RESULT_LIMIT)
+
+
+def _call_atomic(
+    claim: Claim, handler: Handler, context: Context, payload: Payload, worker: str
+) -> Result:
+    """The handler's effects and the job's completion are one commit, or nothing of either."""
+    try:
+        with transaction.atomic(using=sql.alias(), durable=not _inline()):
+            text = _call(handler, context, payload, asyncio.run)
+            if claim.id not in settle_successes([Success(claim, text)], worker):
+                raise StaleClaim(claim.id, claim.attempt)
+    except Error as error:
+        # The answer to a COMMIT may have been lost; then the work is done and must not be
+        # settled as a failure.
+        if sql.is_disconnected(error) and _is_settled(claim):
+            return None
+        raise
+    return None
+
+
+def _is_settled(claim: Claim) -> bool:
+    sql.close()
+    try:
+        return bool(already_ours([(claim.id, claim.token, JobState.SUCCEEDED)]))
+    except Error:
+        return False
+
+
+def _inline() -> bool:
+    """Whether a test's transaction surrounds the run."""
+    return sql.connection().in_atomic_block
+
+
+def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
+    if isinstance(error, jsontext.UnstorableValue):
+        fault = Fault("UnstorableResult", f"the handler's result cannot be stored: {error}")
+        return _ended(claim, handler, "bad_result", fault)
+    if isinstance(error, Snooze):
+        return _ended(claim, handler, "snoozed", None, floor=error.delay, why=str(error))
+    if isinstance(error, Stopped):
+        return _stopped(claim, handler, error)
+    ending: Ending = "unrecoverable" if isinstance(error, Unrecoverable) else "failed"
+    floor = error.delay if isinstance(error, RetryAfter) else 0.0
+    return _ended(claim, handler, ending, _fault(error), floor=floor)
+
+
+_STOPPED_ENDINGS: dict[str, Ending] = {
+    "timeout": "timeout",
+    "cancelled": "cancelled",
+    "preempted": "released",
+    "shutdown": "released",
+    "lease_lost": "released",
+}
+
+
+def _stopped(claim: Claim, handler: Handler, error: Stopped) -> Ended:
+    ending = _STOPPED_ENDINGS.get(error.reason, "failed")
+    fault = None
+    if ending == "timeout":
+        fault = Fault("Timeout", f"stopped after its timeout of {claim.timeout:g} s")
+    elif ending == "failed":
+        fault = _fault(error)
+    return _ended(claim, handler, ending, fault, why=error.reason)
+
+
+def _fault(error: BaseException) -> Fault:
+    frames = error.__traceback__
+    # The frames of this module say nothing about the handler.
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
+        frames = frames.tb_next
+    trace = "".join(traceback.format_exception(type(error), error, frames))
+    module = type(error).__module__
+    prefix = "" if module in ("builtins", "__main__") else f"{module}."
+    return Fault(f"{prefix}{type(error).__qualname__}", _text(error), trace)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its message cannot be shown)"
+
+
+def _ended(
+    claim: Claim,
+    handler: Handler | None,
+    ending: Ending,
+    fault: Fault | None,
+    *,
+    floor: float = 0.0,
+    why: str = "",
+) -> Ended:
+    why = why or (f"{ending}: {fault.error_class}" if fault else ending)
+    move = decide(ending, claim.counters, handler, floor=floor, why=why)
+    return Ended(claim.id, claim.token, claim.kind, move, fault)
+
+
+def _context(claim: Claim, signal: Signal) -> Context:
+    def write_progress(progress: dict[str, Any]) -> bool:
+        return _store_progress(claim.id, claim.token, progress)
+
+    return Context(
+        job_id=claim.id,
+        kind=claim.kind,
+        queue=claim.queue,
+        attempt=claim.attempt,
+        failures=claim.failures,
+        max_attempts=claim.max_attempts,
+        tenant=claim.tenant,
+        correlation_id=claim.correlation_id,
+        priority=claim.priority,
+        signal=signal,
+        log=logging.LoggerAdapter(
+            log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
+        ),
+        _write_progress=write_progress,
+    )
+
+
+def _store_progress(job_id: UUID, token: UUID, progress: dict[str, Any]) -> bool:
+    text = jsontext.dumps(progress, 4096)
+    return bool(
+        sql.bound_rows(
+            "UPDATE jobs_job SET progress = %s::jsonb "
+            "WHERE id = %s AND token = %s AND state = 'running' RETURNING 1",
+            [text, job_id, token],
+        )
+    )
+
+
+def refresh_connections() -> None:
+    """No connection that the last handler broke, or left in a transaction, meets the next one."""
+    for conn in connections.all(initialized_only=True):
+        if conn.connection is None:
+            continue
+        conn.close_at = None  # a worker's connections live until they break
+        if conn.in_atomic_block or conn.needs_rollback or not conn.get_autocommit():
+            conn.in_atomic_block = conn.needs_rollback = False
+            conn.savepoint_ids = []
+            conn.run_on_commit = []
+            conn.closed_in_transaction = False
+            conn.close()
+        elif conn.errors_occurred:
+            conn.close_if_unusable_or_obsolete()

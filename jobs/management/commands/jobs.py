@@ -1,0 +1,30 @@
+"""``manage.py jobs …``: everything that is done with jobs from the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from jobs.cli import dispatch, worker
+from jobs.errors import JobsError
+
+VERBS = {module.VERB.name: module.VERB for module in (worker, dispatch)}
+
+
+class Command(BaseCommand):
+    help = "Run, watch and mend background jobs."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+        for verb in VERBS.values():
+            verb.add_arguments(verbs.add_parser(verb.name, help=verb.help, description=verb.help))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            code = VERBS[options["verb"]].run(options)
+        except JobsError as error:
+            raise CommandError(str(error)) from error
+        if code:
+            sys.exit(code)

@@ -1,0 +1,150 @@
+"""The job: its row is the truth, whatever Redis says."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q, Value
+from django.utils.translation import gettext_lazy as _
+
+from jobs.ids import uuid7
+from jobs.models.clock import Clock
+from jobs.models.guarded import Guarded
+from jobs.states import FINAL_STATES, JobState
+
+STATE_CHOICES = [(state.value, _(state.value)) for state in JobState]
+_FINAL = sorted(str(state) for state in FINAL_STATES)
+
+
+class Job(Guarded):
+    """One piece of work, from its enqueue to its end."""
+
+    id = models.UUIDField(_("id"), primary_key=True, default=uuid7, editable=False)
+    kind = models.TextField(_("kind"))
+    queue = models.TextField(_("queue"))
+    state = models.TextField(_("state"), choices=STATE_CHOICES, default="pending")
+    priority = models.SmallIntegerField(_("priority"), default=0, db_default=0)
+    tenant = models.TextField(_("tenant"), default="", db_default="", blank=True)
+    tags = ArrayField(
+        models.TextField(),
+        verbose_name=_("tags"),
+        default=list,
+        db_default=Value([], ArrayField(models.TextField())),
+    )
+
+    payload = models.JSONField(_("payload"))
+    payload_version = models.SmallIntegerField(default=1, db_default=1)
+    result = models.JSONField(_("result"), null=True)
+    progress = models.JSONField(_("progress"), null=True)
+    error = models.TextField(_("error"), default="", db_default="", blank=True)
+    reason = models.TextField(_("reason of the failure"), default="", db_default="", blank=True)
+
+    created_at = models.DateTimeField(_("created at"), db_default=Clock())
+    run_at = models.DateTimeField(_("run at"), db_default=Clock())
+    expires_at = models.DateTimeField(_("expires at"), null=True)
+    queued_at = models.DateTimeField(_("queued at"), null=True)
+    started_at = models.DateTimeField(_("started at"), null=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+
+    # Order of dispatch: lanes take turns, rank decides within a lane. ``wait`` 1 keeps a job
+    # that is not due out of the ready index.
+    lane = models.TextField(editable=False)
+    rank = models.BigIntegerField(editable=False)
+    wait = models.SmallIntegerField(default=0, db_default=0, editable=False)
+
+    attempt = models.IntegerField(_("attempt"), default=0, db_default=0)
+    failures = models.IntegerField(_("failures"), default=0, db_default=0)
+    crashes = models.IntegerField(_("crashes"), default=0, db_default=0)
+    releases = models.IntegerField(_("releases"), default=0, db_default=0)
+    max_attempts = models.IntegerField(_("max attempts"))
+    timeout = models.FloatField(_("timeout in seconds"))
+    lease = models.FloatField(_("lease in seconds"))
+
+    token = models.UUIDField(_("claim token"), null=True, editable=False)
+    owner = models.UUIDField(_("executor"), null=True, editable=False)
+    cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
+    cancel_reason = models.TextField(_("cancel reason"), default="", db_default="", blank=True)
+    cancel_by = models.TextField(_("cancelled by"), default="", db_default="", blank=True)
+
+    unique_key = models.TextField(_("unique key"), null=True, blank=True)  # noqa: DJ001
+    batch_id = models.UUIDField(_("batch"), null=True, editable=False)
+    parent_id = models.UUIDField(_("parent"), null=True, editable=False)
+    replay_of = models.UUIDField(_("replay of"), null=True, editable=False)
+    replayed_by = models.UUIDField(_("replayed by"), null=True, editable=False)
+    correlation_id = models.TextField(_("correlation id"), default="", db_default="", blank=True)
+    trace_context = models.TextField(default="", db_default="", editable=False)
+
+    class Meta:
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        db_table = "jobs_job"
+        ordering = ["-created_at", "-id"]
+        indexes = [
+            models.Index(fields=["created_at", "id"], name="jobs_job_created"),
+            models.Index(
+                fields=["queue", "lane", "rank", "id"],
+                condition=Q(state="pending", wait=0),
+                name="jobs_job_lane",
+            ),
+            models.Index(
+                fields=["run_at"], condition=Q(state="pending", wait=1), name="jobs_job_due"
+            ),
+            models.Index(
+                fields=["queue", "queued_at"],
+                condition=Q(state__in=["queued", "running"]),
+                name="jobs_job_live",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(state__in=["blocked", "pending", "queued"], expires_at__isnull=False),
+                name="jobs_job_expiry",
+            ),
+            models.Index(
+                fields=["state", "finished_at"],
+                condition=Q(state__in=_FINAL),
+                name="jobs_job_finished",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in JobState]), name="jobs_job_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="running", owner__isnull=False, token__isnull=False)
+                | (~Q(state="running") & Q(owner__isnull=True)),
+                name="jobs_job_running_has_owner",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=_FINAL, finished_at__isnull=False)
+                | (~Q(state__in=_FINAL) & Q(finished_at__isnull=True)),
+                name="jobs_job_final_has_end",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="queued") | Q(queued_at__isnull=False),
+                name="jobs_job_queued_has_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(priority__gte=-100, priority__lte=100), name="jobs_job_priority_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    attempt__gte=F("failures"),
+                    failures__gte=0,
+                    crashes__gte=0,
+                    releases__gte=0,
+                    max_attempts__gte=1,
+                ),
+                name="jobs_job_counters",
+            ),
+            models.CheckConstraint(
+                condition=Q(timeout__gt=0, lease__gt=0), name="jobs_job_durations"
+            ),
+            models.CheckConstraint(
+                condition=Q(moved_by__isnull=True, move_reason__isnull=True),
+                name="jobs_job_mover_consumed",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="succeeded") | Q(reason=""), name="jobs_job_success_no_reason"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"

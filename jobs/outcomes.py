@@ -1,0 +1,163 @@
+"""How an attempt can end: what a handler raises to steer its job, and the pure decision.
+
+``decide`` looks at an outcome and at the counters of the job and says which move follows. It
+touches no database; the guarded statement in ``engine.claims`` makes the move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from jobs.retry import Duration, next_delay, seconds
+from jobs.states import JobState
+
+if TYPE_CHECKING:
+    from jobs.registry import Handler
+
+
+class Steer(Exception):
+    """Base of what a handler raises to decide what happens to its job."""
+
+
+class Unrecoverable(Steer):
+    """Fails the job at once, whatever attempts are left."""
+
+
+class Snooze(Steer):
+    """Runs the job again after ``delay``, without using up an attempt."""
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        self.delay = seconds(delay)
+        if not 0 <= self.delay <= timedelta(days=366).total_seconds():
+            raise ValueError("Snooze: delay must lie between 0 and 366 days")
+        super().__init__(reason or f"snoozed for {self.delay:g} s")
+
+
+class RetryAfter(Steer):
+    """Counts as a failure, and is tried again no earlier than after ``delay``."""
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        self.delay = seconds(delay)
+        if not 0 <= self.delay <= timedelta(days=366).total_seconds():
+            raise ValueError("RetryAfter: delay must lie between 0 and 366 days")
+        super().__init__(reason or f"retry after {self.delay:g} s")
+
+
+class Stopped(BaseException):
+    """Raised by ``ctx.checkpoint()`` once the job has been told to stop."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+Ending = Literal[
+    "failed",  # the handler raised
+    "unrecoverable",  # it raised Unrecoverable
+    "snoozed",  # it raised Snooze
+    "timeout",  # it outlived its timeout
+    "crashed",  # its process died under it (proved)
+    "lost",  # its executor fell silent, or was stopped with the handler still in it
+    "released",  # it was handed back before anything was done
+    "cancelled",  # it obeyed a cancel request
+    "unknown_kind",  # nobody here knows the kind
+    "bad_payload",  # the stored payload no longer validates
+    "bad_result",  # the returned value cannot be stored
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong, as it will be shown."""
+
+    error_class: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The numbers of a job on which a decision depends, as read by its claim."""
+
+    failures: int
+    crashes: int
+    releases: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where the job goes, and what is written beside it."""
+
+    state: JobState
+    why: str
+    delay: float = 0.0
+    failed: int = 0
+    crashed: int = 0
+    released: int = 0
+    attempt: str | None = None
+    """The outcome of the Attempt row, or None when the attempt leaves none."""
+    reason: str = ""
+    """Why a failed job failed, as one word; also the reason of its dead letter."""
+
+
+_FINAL_ENDINGS = frozenset({"unrecoverable", "unknown_kind", "bad_payload", "bad_result"})
+
+DEFAULT_CRASH_LIMIT = 3
+RELEASE_LIMIT = 100
+"""Hand-backs after which a job is given up, so that none circulates for ever."""
+
+
+def decide(
+    ending: Ending,
+    counters: Counters,
+    handler: Handler | None,
+    *,
+    floor: float = 0.0,
+    why: str = "",
+) -> Move:
+    """The move that follows from an ending; ``handler`` is None where the kind is unknown."""
+    why = why or ending
+    if ending == "snoozed":
+        return Move(JobState.PENDING, why, delay=floor)
+    if ending == "cancelled":
+        return Move(JobState.CANCELLED, why)
+    if ending == "released":
+        return _release(counters, why)
+    if ending in ("crashed", "lost"):
+        return _lose(ending, counters, handler, why)
+    if ending in _FINAL_ENDINGS or handler is None:
+        return Move(JobState.FAILED, why, failed=1, attempt="failed", reason=ending)
+    outcome = "timeout" if ending == "timeout" else "failed"
+    failures = counters.failures + 1
+    if failures >= counters.max_attempts:
+        reason = "timeout" if ending == "timeout" else "exhausted"
+        return Move(JobState.FAILED, why, failed=1, attempt=outcome, reason=reason)
+    delay = next_delay(handler.backoff, failures, floor)
+    return Move(JobState.PENDING, why, delay=delay, failed=1, attempt=outcome)
+
+
+def _release(counters: Counters, why: str) -> Move:
+    if counters.releases + 1 >= RELEASE_LIMIT:
+        return Move(JobState.FAILED, why, released=1, attempt="lost", reason="released_too_often")
+    return Move(JobState.PENDING, why, released=1)
+
+
+def _lose(ending: Ending, counters: Counters, handler: Handler | None, why: str) -> Move:
+    """A crash is counted as a crash, a silence as a release; neither as a failure."""
+    crashed, released = (1, 0) if ending == "crashed" else (0, 1)
+    on_lost = handler.on_lost if handler else "rerun"
+    limit = handler.crash_limit if handler else DEFAULT_CRASH_LIMIT
+    reason = ""
+    if on_lost == "fail":
+        reason = "lost"
+    elif on_lost == "in_doubt":
+        reason = "in_doubt"
+    elif counters.crashes + crashed >= limit and crashed:
+        reason = "crash_loop"
+    elif counters.releases + released >= RELEASE_LIMIT:
+        reason = "released_too_often"
+    state = JobState.FAILED if reason else JobState.PENDING
+    return Move(state, why, crashed=crashed, released=released, attempt=ending, reason=reason)

@@ -1,0 +1,210 @@
+"""Which function handles which kind, and the rules that hold for each.
+
+``@jobs.handler(PayloadClass, …)`` registers; ``autodiscover()`` imports every installed app's
+``handlers`` module once, so that web processes and workers know the same kinds.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+from jobs import conf
+from jobs.errors import HandlerError, UnknownKind
+from jobs.names import name_problem
+from jobs.outcomes import DEFAULT_CRASH_LIMIT
+from jobs.payloads import Payload
+from jobs.retry import Backoff, Duration, Exponential, seconds
+
+OnLost = Literal["rerun", "fail", "in_doubt"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+ATOMIC_TIMEOUT_LIMIT = 10.0
+"""Seconds that an atomic handler may take: it holds a transaction open."""
+_LONGEST = timedelta(days=366).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A kind's function and its rules."""
+
+    payload: type[Payload]
+    function: Callable[..., Any]
+    queue: str
+    max_attempts: int
+    backoff: Backoff
+    timeout: float
+    expires: float | None
+    lease: float
+    on_lost: OnLost
+    crash_limit: int
+    replayable: bool
+    dead_letter: bool
+    atomic: bool
+    is_async: bool
+
+    @property
+    def kind(self) -> str:
+        return self.payload.kind
+
+    @property
+    def has_admission_rules(self) -> bool:
+        """Whether the dispatcher must have its say before a job of this kind may be queued."""
+        return False
+
+
+_handlers: dict[str, Handler] = {}
+_by_name: dict[str, Handler] = {}
+_discovered = False
+
+
+def handler(
+    payload: type[Payload],
+    *,
+    queue: str | None = None,
+    max_attempts: int | None = None,
+    backoff: Backoff | None = None,
+    timeout: Duration | None = None,
+    expires: Duration | None = None,
+    lease: Duration | None = None,
+    on_lost: OnLost = "rerun",
+    crash_limit: int = DEFAULT_CRASH_LIMIT,
+    replayable: bool = True,
+    dead_letter: bool = True,
+    atomic: bool = False,
+) -> Callable[[F], F]:
+    """Registers the decorated function for the payload's kind.
+
+    The function takes ``(ctx, payload)`` and may be ``async``; what it returns is stored as the
+    job's result. ``atomic`` runs it in one transaction with its own completion.
+    """
+
+    def register(function: F) -> F:
+        settings = conf.settings()
+        made = Handler(
+            payload=payload,
+            function=function,
+            queue=settings.DEFAULT_QUEUE if queue is None else queue,
+            max_attempts=settings.MAX_ATTEMPTS if max_attempts is None else max_attempts,
+            backoff=Exponential() if backoff is None else backoff,
+            timeout=_default_timeout(atomic) if timeout is None else seconds(timeout),
+            expires=None if expires is None else seconds(expires),
+            lease=settings.LEASE if lease is None else seconds(lease),
+            on_lost=on_lost,
+            crash_limit=crash_limit,
+            replayable=replayable,
+            dead_letter=dead_letter,
+            atomic=atomic,
+            is_async=inspect.iscoroutinefunction(function),
+        )
+        _validate(made)
+        _register(made)
+        return function
+
+    return register
+
+
+def find(kind: str) -> Handler | None:
+    """The handler of a kind or of one of its old names, if any."""
+    return _by_name.get(kind)
+
+
+def get(kind: str) -> Handler:
+    """The handler of a kind or of one of its old names; raises UnknownKind."""
+    autodiscover()
+    found = _by_name.get(kind)
+    if found is None:
+        near = difflib.get_close_matches(kind, _by_name, n=1)
+        raise UnknownKind(kind, f"; did you mean {near[0]!r}?" if near else "")
+    return found
+
+
+def handlers() -> list[Handler]:
+    """Every registered handler, by kind."""
+    autodiscover()
+    return [_handlers[kind] for kind in sorted(_handlers)]
+
+
+def autodiscover() -> None:
+    """Every installed app's ``handlers`` module has been imported."""
+    global _discovered
+    if _discovered:
+        return
+    from django.utils.module_loading import autodiscover_modules
+
+    _discovered = True
+    try:
+        autodiscover_modules("handlers")
+    except BaseException:
+        _discovered = False
+        raise
+
+
+def unregister(kind: str) -> None:
+    """The kind and its old names are unknown again (for tests)."""
+    gone = _handlers.pop(kind)
+    for name in [name for name, known in _by_name.items() if known is gone]:
+        del _by_name[name]
+
+
+def _default_timeout(atomic: bool) -> float:
+    timeout = conf.settings().TIMEOUT
+    return min(timeout, ATOMIC_TIMEOUT_LIMIT) if atomic else timeout
+
+
+def _register(made: Handler) -> None:
+    names = (made.kind, *made.payload.aliases)
+    for name in names:
+        known = _by_name.get(name)
+        if known is not None and _identity(known) != _identity(made):
+            raise HandlerError(
+                f"kind {name!r} is handled by {known.function.__module__}."
+                f"{known.function.__qualname__} already"
+            )
+    _handlers[made.kind] = made
+    for name in names:
+        _by_name[name] = made
+
+
+def _identity(h: Handler) -> tuple[str, str]:
+    # By name, not by object: reloading a module registers the same handler once more.
+    return h.function.__module__, h.function.__qualname__
+
+
+def _validate(h: Handler) -> None:
+    def require(condition: bool, problem: str) -> None:
+        if not condition:
+            raise HandlerError(f"handler of {h.payload.__qualname__}: {problem}")
+
+    require(
+        isinstance(h.payload, type) and issubclass(h.payload, Payload) and bool(h.payload.kind),
+        "its payload must be a jobs.Payload subclass with a kind",
+    )
+    require(not name_problem(h.queue), f"queue {name_problem(h.queue)}")
+    require(
+        isinstance(h.max_attempts, int) and 1 <= h.max_attempts <= 1000,
+        "max_attempts must lie between 1 and 1000",
+    )
+    require(isinstance(h.backoff, Backoff), "backoff must be Delays, Exponential, Linear, Fixed…")
+    require(0 < h.timeout <= _LONGEST, "timeout must be positive and at most 366 days")
+    require(h.expires is None or 0 < h.expires <= _LONGEST * 10, "expires must be positive")
+    require(h.lease >= conf.settings().LEASE, "lease cannot be shorter than JOBS['LEASE']")
+    require(h.on_lost in ("rerun", "fail", "in_doubt"), f"on_lost {h.on_lost!r} is unknown")
+    require(1 <= h.crash_limit <= 1000, "crash_limit must lie between 1 and 1000")
+    if h.atomic:
+        require(not h.is_async, "atomic handlers cannot be async")
+        require(
+            h.timeout <= ATOMIC_TIMEOUT_LIMIT,
+            f"atomic handlers need a timeout of at most {ATOMIC_TIMEOUT_LIMIT:g} s",
+        )
+        require(h.on_lost == "rerun", "atomic handlers are always rerun when lost")
+    parameters = list(inspect.signature(h.function).parameters.values())
+    require(
+        len([p for p in parameters if p.default is p.empty]) == 2
+        and all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters[:2]),
+        "it must take (ctx, payload)",
+    )

@@ -1,0 +1,109 @@
+"""The states of a job and of a dead letter, and every legal move between them.
+
+This table is the single source: the database triggers, ``docs/states.md`` and the tests are
+compared with it. No ORM here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    BLOCKED = "blocked"
+    """Waits for its parents."""
+    PENDING = "pending"
+    """Waits in PostgreSQL: for its time, for its turn, or between two attempts."""
+    QUEUED = "queued"
+    """Admitted; its id has been, or is about to be, pushed to Redis."""
+    RUNNING = "running"
+    """Claimed by an executor and fenced by a token."""
+    SUCCEEDED = "succeeded"
+    """Done, for good."""
+    FAILED = "failed"
+    """Given up; a dead letter points at it where the kind wants one."""
+    CANCELLED = "cancelled"
+    """Stopped on request."""
+    EXPIRED = "expired"
+    """Not started before its expiry."""
+
+
+class DeadLetterState(StrEnum):
+    """What became of a failed job's entry among the dead letters."""
+
+    OPEN = "open"
+    """Waits for somebody's decision."""
+    RETRIED = "retried"
+    """The same job was given another chance."""
+    REPLAYED = "replayed"
+    """A new job was made from its payload."""
+    DISCARDED = "discarded"
+    """Somebody decided that nothing is to be done."""
+    EXPIRED = "expired"
+    """Nobody decided before its retention ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A named move from any of its sources to its target."""
+
+    name: str
+    sources: tuple[StrEnum, ...]
+    target: StrEnum
+    meaning: str
+
+
+_S = JobState
+JOB_EDGES: tuple[Edge, ...] = (
+    Edge("unblock", (_S.BLOCKED,), _S.PENDING, "the last parent it waited for is done"),
+    Edge("dispatch", (_S.PENDING,), _S.QUEUED, "due and admitted; its id goes to Redis"),
+    Edge("withdraw", (_S.QUEUED,), _S.PENDING, "admission was taken back before it started"),
+    Edge("claim", (_S.QUEUED,), _S.RUNNING, "an executor took it, with a fresh token"),
+    Edge("succeed", (_S.RUNNING,), _S.SUCCEEDED, "the handler returned"),
+    Edge("retry_later", (_S.RUNNING,), _S.PENDING, "the attempt failed and attempts are left"),
+    Edge("snooze", (_S.RUNNING,), _S.PENDING, "the handler asked to be called again later"),
+    Edge("release", (_S.RUNNING,), _S.PENDING, "shutdown, preemption or a lost executor"),
+    Edge("fail", (_S.RUNNING,), _S.FAILED, "no attempt left, or no use in another"),
+    Edge("stop", (_S.RUNNING,), _S.CANCELLED, "a running job obeyed its cancel request"),
+    Edge(
+        "cancel",
+        (_S.BLOCKED, _S.PENDING, _S.QUEUED),
+        _S.CANCELLED,
+        "cancelled before it started",
+    ),
+    Edge(
+        "expire",
+        (_S.BLOCKED, _S.PENDING, _S.QUEUED),
+        _S.EXPIRED,
+        "its expiry passed before it started",
+    ),
+    Edge(
+        "retry",
+        (_S.FAILED, _S.CANCELLED, _S.EXPIRED),
+        _S.PENDING,
+        "somebody asked for the same job again",
+    ),
+)
+
+_D = DeadLetterState
+DEAD_LETTER_EDGES: tuple[Edge, ...] = (
+    Edge("retry", (_D.OPEN,), _D.RETRIED, "the failed job itself was retried"),
+    Edge("replay", (_D.OPEN,), _D.REPLAYED, "a new job carries the payload on"),
+    Edge("discard", (_D.OPEN,), _D.DISCARDED, "closed without another run"),
+    Edge("expire", (_D.OPEN,), _D.EXPIRED, "retention ended while still open"),
+)
+
+BIRTH_STATES = frozenset({_S.BLOCKED, _S.PENDING, _S.QUEUED})
+"""States in which a job may be inserted."""
+FINAL_STATES = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.EXPIRED})
+"""States in which a job has an end, and in which alone its row may be deleted."""
+RETRYABLE_STATES = frozenset({_S.FAILED, _S.CANCELLED, _S.EXPIRED})
+"""Final states that a retry may leave; nothing leaves ``succeeded``."""
+
+
+def moves(edges: tuple[Edge, ...]) -> frozenset[tuple[str, str]]:
+    """The (from, to) pairs that the edges allow."""
+    return frozenset((str(source), str(e.target)) for e in edges for source in e.sources)

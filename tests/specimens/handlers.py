@@ -1,0 +1,111 @@
+"""Specimen handlers: each does to its worker what its payload says."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import time
+
+import jobs
+
+
+class Noop(jobs.Payload, kind="test.noop"):
+    data: str = ""
+
+
+class Echo(jobs.Payload, kind="test.echo"):
+    text: str
+
+
+class Sleep(jobs.Payload, kind="test.sleep"):
+    seconds: float
+
+
+class AsyncSleep(jobs.Payload, kind="test.async_sleep"):
+    seconds: float
+
+
+class Fail(jobs.Payload, kind="test.fail"):
+    message: str = "as told"
+
+
+class Flaky(jobs.Payload, kind="test.flaky"):
+    failures: int
+
+
+class Hang(jobs.Payload, kind="test.hang"):
+    how: str
+
+
+class Die(jobs.Payload, kind="test.die"):
+    how: str
+    attempts: int = 1000
+
+
+@jobs.handler(Noop)
+def noop(ctx: jobs.Context, payload: Noop) -> None:
+    """Does nothing."""
+
+
+@jobs.handler(Echo)
+def echo(ctx: jobs.Context, payload: Echo) -> str:
+    return payload.text
+
+
+@jobs.handler(Sleep)
+def sleep(ctx: jobs.Context, payload: Sleep) -> None:
+    end = time.monotonic() + payload.seconds
+    while (left := end - time.monotonic()) > 0:
+        ctx.checkpoint()
+        time.sleep(min(left, 0.1))
+
+
+@jobs.handler(AsyncSleep)
+async def async_sleep(ctx: jobs.Context, payload: AsyncSleep) -> None:
+    await asyncio.sleep(payload.seconds)
+
+
+@jobs.handler(Fail, max_attempts=2, backoff=jobs.Fixed(0.1))
+def fail(ctx: jobs.Context, payload: Fail) -> None:
+    raise ValueError(payload.message)
+
+
+@jobs.handler(Flaky, max_attempts=10, backoff=jobs.Immediate())
+def flaky(ctx: jobs.Context, payload: Flaky) -> int:
+    if ctx.failures < payload.failures:
+        raise ConnectionError(f"failure {ctx.failures + 1} of {payload.failures}")
+    return ctx.attempt
+
+
+@jobs.handler(Hang, timeout=1.0, max_attempts=1)
+def hang(ctx: jobs.Context, payload: Hang) -> None:
+    """Never returns by itself."""
+    if payload.how == "polite":
+        while True:
+            ctx.checkpoint()
+            time.sleep(0.01)
+    while True:
+        try:
+            if payload.how == "spin":
+                while True:
+                    pass
+            if payload.how == "deaf":
+                time.sleep(3600)
+            if payload.how == "native":
+                # PyDLL keeps the interpreter's lock: no other thread of the process runs.
+                ctypes.PyDLL(None).sleep(3600)
+        except BaseException:
+            continue
+
+
+@jobs.handler(Die, max_attempts=3, backoff=jobs.Immediate())
+def die(ctx: jobs.Context, payload: Die) -> None:
+    if ctx.attempt > payload.attempts:
+        return
+    if payload.how == "exit":
+        os._exit(3)
+    if payload.how == "segfault":
+        ctypes.string_at(0)
+    os.kill(os.getpid(), signal.SIGKILL)
