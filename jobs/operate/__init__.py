@@ -1,0 +1,1 @@
+"""What people do with jobs: admin, API and command line call this and nothing else."""

@@ -1,0 +1,108 @@
+"""What the database must hold besides tables: functions, triggers, constraints and indexes.
+
+Their absence breaks no row today, but nothing keeps the invariants tomorrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jobs.engine import sql
+from jobs.states import (
+    BIRTH_STATES,
+    DEAD_LETTER_EDGES,
+    FINAL_STATES,
+    JOB_EDGES,
+    DeadLetterState,
+    moves,
+)
+
+FUNCTIONS = ("jobs_clock", "jobs_guard", "jobs_refuse", "jobs_dispatch")
+TABLES = ("jobs_job", "jobs_deadletter", "jobs_attempt", "jobs_lease", "jobs_queue")
+
+_LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})
+_LETTER_FINALS = frozenset(DeadLetterState) - _LETTER_BIRTHS
+GUARDED = {
+    "jobs_job": (moves(JOB_EDGES), BIRTH_STATES, FINAL_STATES),
+    "jobs_deadletter": (moves(DEAD_LETTER_EDGES), _LETTER_BIRTHS, _LETTER_FINALS),
+}
+"""Legal moves, states of birth and states of death of the guarded tables."""
+
+
+def arrows(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Moves as the triggers spell them: ``from>to``."""
+    return sorted(f"{source}>{target}" for source, target in pairs)
+
+
+def problems() -> Iterator[tuple[str, str]]:
+    """What is missing or differs, as (object, problem)."""
+    yield from _functions()
+    for table in GUARDED:
+        yield from _triggers(table)
+    yield from _constraints_and_indexes()
+
+
+def _functions() -> Iterator[tuple[str, str]]:
+    known = {
+        name for (name,) in sql.rows("SELECT proname FROM pg_proc WHERE proname LIKE 'jobs%%'")
+    }
+    for name in FUNCTIONS:
+        if name not in known:
+            yield name, "the function is missing"
+
+
+_TRIGGERS = """
+SELECT t.tgname, t.tgenabled, encode(t.tgargs, 'escape'), pg_get_triggerdef(t.oid)
+FROM pg_trigger t WHERE t.tgrelid = to_regclass(%s) AND NOT t.tgisinternal
+"""
+
+
+def _triggers(table: str) -> Iterator[tuple[str, str]]:
+    legal, births, finals = GUARDED[table]
+    found = {name: rest for name, *rest in sql.rows(_TRIGGERS, [table])}
+    for part in ("guard", "birth", "death"):
+        name = f"{table}_{part}"
+        if name not in found:
+            yield name, "the trigger is missing"
+            continue
+        enabled, arguments, definition = found[name]
+        if enabled not in ("O", "A"):
+            yield name, "the trigger is disabled"
+        if part == "guard":
+            told = {argument for argument in arguments.split("\\000") if argument}
+            for move in sorted(told ^ set(arrows(legal))):
+                yield name, f"{'allows' if move in told else 'does not allow'} {move}"
+        else:
+            states = births if part == "birth" else finals
+            for state in sorted(s for s in states if f"'{s}'" not in definition):
+                yield name, f"does not know the state {state}"
+
+
+def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
+    from jobs import models
+
+    constraints: dict[str, bool] = dict(
+        sql.rows(
+            "SELECT conname, convalidated FROM pg_constraint "
+            "WHERE conrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
+            [list(TABLES)],
+        )
+    )
+    indexes: dict[str, bool] = dict(
+        sql.rows(
+            "SELECT c.relname, i.indisvalid FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indexrelid "
+            "WHERE i.indrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
+            [list(TABLES)],
+        )
+    )
+    for model in (models.Job, models.DeadLetter, models.Attempt, models.Lease, models.Queue):
+        meta = model._meta
+        for name in sorted(c.name for c in meta.constraints):
+            valid = constraints.get(name, indexes.get(name))
+            if not valid:
+                yield name, "the constraint is " + ("missing" if valid is None else "not valid")
+        for name in sorted(i.name for i in meta.indexes):
+            valid = indexes.get(name)
+            if not valid:
+                yield name, "the index is " + ("missing" if valid is None else "not valid")

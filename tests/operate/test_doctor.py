@@ -1,0 +1,231 @@
+"""The doctor finds each contradiction that is planted, and nothing on a sound database."""
+
+# Every piece of SQL here is put together from constants of this file.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import InternalError, connection
+
+import jobs
+from jobs.engine import claims, leases
+from jobs.ids import uuid7
+from jobs.operate.doctor import EVERY, check, violations
+from jobs.operate.invariants import Invariant
+from jobs.operate.schema import GUARDED, TABLES
+from jobs.outcomes import Fault, decide
+from tests.specimens.handlers import Fail, Noop
+
+pytestmark = pytest.mark.django_db
+
+
+def run(statement: str, parameters: list[Any] | None = None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters or [])
+
+
+def found() -> set[str]:
+    return {violation.invariant for violation in violations()}
+
+
+@pytest.fixture
+def unguarded(db: None) -> None:
+    """Nothing is refused any more: no trigger fires and no CHECK is left (until the rollback)."""
+    run("SET LOCAL session_replication_role = replica")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'c' "
+            "AND conrelid::regclass::text = ANY (%s)",
+            [list(TABLES)],
+        )
+        for table, name in cursor.fetchall():
+            cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    run("DROP INDEX jobs_dl_one_open_per_job")
+
+
+def claimed(payload: jobs.Payload) -> claims.Claim:
+    job = jobs.enqueue(payload)
+    run("UPDATE jobs_job SET state = 'queued', queued_at = jobs_clock() WHERE id = %s", [job.id])
+    owner = uuid7()
+    leases.open_lease(owner, "tester", ["default"], 1)
+    [claim] = claims.claim(job.queue, [job.id], owner, "tester")
+    return claim
+
+
+def running() -> UUID:
+    return claimed(Noop()).id
+
+
+def succeeded() -> UUID:
+    claim = claimed(Noop())
+    claims.settle_successes([claims.Success(claim, "null")], "tester")
+    return claim.id
+
+
+def failed() -> UUID:
+    claim = claimed(Fail())
+    move = decide("unrecoverable", claim.counters, None)
+    ended = claims.Ended(claim.id, claim.token, claim.kind, move, Fault("ValueError", "as told"))
+    claims.settle_endings([ended], "tester")
+    return claim.id
+
+
+def test_a_sound_database_has_no_violation() -> None:
+    jobs.enqueue(Noop())
+    running()
+    succeeded()
+    failed()
+    assert violations() == []
+
+
+PLANTS: dict[str, tuple[Any, str]] = {
+    "running_has_owner": (running, "UPDATE jobs_job SET owner = NULL WHERE id = %s"),
+    "running_has_lease": (
+        running,
+        "DELETE FROM jobs_lease WHERE owner = (SELECT owner FROM jobs_job WHERE id = %s)",
+    ),
+    "final_has_end": (succeeded, "UPDATE jobs_job SET finished_at = NULL WHERE id = %s"),
+    "queued_has_time": (
+        succeeded,
+        "UPDATE jobs_job SET state = 'queued', queued_at = NULL WHERE id = %s",
+    ),
+    "claimed_has_token": (succeeded, "UPDATE jobs_job SET token = NULL WHERE id = %s"),
+    "counters_fit": (succeeded, "UPDATE jobs_job SET releases = 2 WHERE id = %s"),
+    "attempts_numbered": (failed, "UPDATE jobs_attempt SET number = 2 WHERE job_id = %s"),
+    "failures_recorded": (failed, "DELETE FROM jobs_attempt WHERE job_id = %s"),
+    "attempts_apart": (
+        failed,
+        "INSERT INTO jobs_attempt (job_id, number, outcome, started_at, ended_at) "
+        "SELECT id, 0, 'failed', started_at, finished_at + interval '1 s' FROM jobs_job "
+        "WHERE id = %s",
+    ),
+    "started_in_time": (
+        succeeded,
+        "UPDATE jobs_job SET run_at = started_at + interval '1 s' WHERE id = %s",
+    ),
+    "dead_letter_open_means_failed": (
+        failed,
+        "UPDATE jobs_job SET state = 'succeeded' WHERE id = %s",
+    ),
+    "failed_has_dead_letter": (failed, "DELETE FROM jobs_deadletter WHERE job_id = %s"),
+    "dead_letter_closed_has_time": (
+        failed,
+        "UPDATE jobs_deadletter SET state = 'discarded' WHERE job_id = %s",
+    ),
+    "history_legal": (
+        succeeded,
+        "UPDATE jobs_job SET history = jsonb_set(history, '{0,1}', '\"succeeded\"') WHERE id = %s",
+    ),
+    "history_chained": (succeeded, "UPDATE jobs_job SET history = history - 1 WHERE id = %s"),
+    "history_reaches_now": (failed, "UPDATE jobs_job SET state = 'expired' WHERE id = %s"),
+    "history_bounded": (
+        succeeded,
+        "UPDATE jobs_job SET history = (SELECT jsonb_agg(n) FROM generate_series(1, 65) n) "
+        "WHERE id = %s",
+    ),
+    "mover_consumed": (succeeded, "UPDATE jobs_job SET moved_by = 'me' WHERE id = %s"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_what_is_planted_is_found(unguarded: None, name: str) -> None:
+    make, statement = PLANTS[name]
+    run("SET LOCAL session_replication_role = origin")
+    job_id = make()
+    run("SET LOCAL session_replication_role = replica")
+    assert name not in found()
+    run(statement, [job_id])
+    assert name in found()
+    [violation, *_] = [v for v in violations() if v.invariant == name]
+    assert violation.subject == str(job_id)
+
+
+def test_two_open_dead_letters_are_found(unguarded: None) -> None:
+    job_id = failed()
+    run(
+        "INSERT INTO jobs_deadletter (job_id, state, kind, queue, attempt, reason, fingerprint, "
+        "expires_at) SELECT job_id, state, kind, queue, attempt, reason, fingerprint, expires_at "
+        "FROM jobs_deadletter WHERE job_id = %s",
+        [job_id],
+    )
+    assert "dead_letter_open_means_failed" in found()
+
+
+AGO = "jobs_clock() - interval '2 minutes'"
+STUCK = {
+    "queued_is_taken": f"UPDATE jobs_job SET state = 'queued', queued_at = {AGO}",
+    "due_is_dispatched": f"UPDATE jobs_job SET run_at = {AGO}, created_at = {AGO}",
+    "expired_is_closed": f"UPDATE jobs_job SET expires_at = {AGO}",
+}
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_what_is_stuck_is_found_while_an_executor_is_free(name: str) -> None:
+    jobs.enqueue(Noop())
+    run(STUCK[name])
+    assert name not in found()
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    assert name in found()
+
+
+@pytest.mark.parametrize("name", ["queued_is_taken", "due_is_dispatched"])
+def test_a_busy_fleet_is_not_stuck(name: str) -> None:
+    running()
+    jobs.enqueue(Noop())
+    run(f"{STUCK[name]} WHERE state = 'pending'")
+    assert name not in found()
+
+
+@pytest.mark.parametrize(
+    ("statement", "subject"),
+    [
+        ("DROP TRIGGER jobs_job_guard ON jobs_job", "jobs_job_guard"),
+        (
+            "ALTER TABLE jobs_deadletter DISABLE TRIGGER jobs_deadletter_birth",
+            "jobs_deadletter_birth",
+        ),
+        ("ALTER TABLE jobs_job DROP CONSTRAINT jobs_job_counters", "jobs_job_counters"),
+        ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
+        ("DROP INDEX jobs_dl_one_open_per_job", "jobs_dl_one_open_per_job"),
+        ("DROP FUNCTION jobs_dispatch(text, int, int)", "jobs_dispatch"),
+        (
+            "DROP TRIGGER jobs_job_death ON jobs_job; CREATE TRIGGER jobs_job_death BEFORE DELETE "
+            "ON jobs_job FOR EACH ROW WHEN (OLD.state <> 'failed') EXECUTE FUNCTION jobs_refuse()",
+            "jobs_job_death",
+        ),
+        (
+            "DROP TRIGGER jobs_job_guard ON jobs_job; CREATE TRIGGER jobs_job_guard BEFORE UPDATE "
+            "ON jobs_job FOR EACH ROW EXECUTE FUNCTION jobs_guard('succeeded>pending')",
+            "jobs_job_guard",
+        ),
+    ],
+)
+def test_what_the_database_lacks_is_found(statement: str, subject: str) -> None:
+    run(statement)
+    assert ("schema_complete", subject) in {(v.invariant, v.subject) for v in violations()}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_isolation_level_is_found() -> None:
+    run("SET default_transaction_isolation = 'repeatable read'")
+    try:
+        assert found() == {"isolation_read_committed"}
+    finally:
+        run("RESET default_transaction_isolation")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_doctor_only_reads() -> None:
+    writes = Invariant("x", "x", "SELECT nextval('jobs_attempt_id_seq'), ''", "", "")
+    with pytest.raises(InternalError, match="read-only transaction"):
+        check(writes)
+
+
+def test_every_query_has_a_plant() -> None:
+    planted = {*PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
+    assert planted == {invariant.name for invariant in EVERY}
+    assert set(GUARDED) <= set(TABLES)
