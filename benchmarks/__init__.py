@@ -1,0 +1,1 @@
+"""Measuring the engine beside plain rq, on the same servers, in the same run."""

@@ -1,0 +1,150 @@
+"""Draining a full queue: the workers start on it, the rate leaves out the first 5 %."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from benchmarks import bench, records
+from benchmarks.bench import Bench
+from benchmarks.processes import Processes
+from benchmarks.records import Records
+from benchmarks.result import Check, Figures, Result, median_run
+
+T = TypeVar("T")
+
+CHUNK = 20_000
+STARTUP = 30.0
+SIMPLE, FORKING = "rq.worker.SimpleWorker", "rq.worker.Worker"
+RQ_SIZE, RQ_WINDOW = 4000, 3.0
+"""The baseline beside each run: jobs queued, seconds of draining."""
+
+
+def drain_engine(
+    b: Bench, size: int, window: float, *, kind: int = records.NOOP, reset: bool = True
+) -> Figures:
+    """Fills the queue with ``size`` jobs and drains it, for at most ``window`` seconds."""
+    if reset:
+        b.reset()
+    fill(b, size, kind)
+    processes, out = b.stage()
+    with processes:
+        processes.start(bench.dispatcher(), bench.worker())
+        figures = watch(b, processes, out, size, window, kind)
+        if figures["jobs"] >= size:
+            figures["settled_s"] = _settled(b, kind)
+    return figures
+
+
+def drain_rq(
+    b: Bench, size: int, window: float, worker_class: str, *, kind: int = records.NOOP
+) -> Figures:
+    """The same for two plain rq workers."""
+    b.plain_redis.flushdb()
+    fill_rq(b, size, kind)
+    processes, out = b.stage()
+    with processes:
+        processes.start(*[bench.rq_worker(b, worker_class)] * 2)
+        figures = watch(b, processes, out, size, window, kind)
+    b.plain_redis.flushdb()
+    return figures
+
+
+def fill(b: Bench, size: int, kind: int = records.NOOP) -> None:
+    """The queue holds ``size`` more jobs, and the planner knows it."""
+    import jobs
+    from benchmarks.specimens.handlers import Fail, Noop
+
+    made = (Fail() if kind == records.FAIL else Noop() for _ in range(size))
+    for chunk in chunks(made, CHUNK):
+        jobs.enqueue_many(chunk)
+    b.sql("ANALYZE jobs_job")
+
+
+def fill_rq(b: Bench, size: int, kind: int = records.NOOP) -> None:
+    from rq import Queue, Retry
+
+    queue = Queue(bench.QUEUE, connection=b.plain_redis)
+    failing = kind == records.FAIL
+    name = "benchmarks.plain.fail" if failing else "benchmarks.plain.noop"
+    retry = Retry(max=9, interval=3600) if failing else None
+    made = (queue.prepare_data(name, retry=retry) for _ in range(size))
+    for chunk in chunks(made, 1000):
+        queue.enqueue_many(chunk)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+def watch(
+    b: Bench, processes: Processes, out: Records, size: int, window: float, kind: int
+) -> Figures:
+    """Waits for all the jobs, or ``window`` seconds after the first; answers the figures."""
+    while not out.count():
+        waited = time.monotonic() - processes.started_at
+        if waited > STARTUP or not processes.alive():
+            raise RuntimeError(f"no job ran within {waited:.0f} s\n{last_words(b)}")
+        time.sleep(0.005)
+    with b.watching(processes) as seen:
+        began, cpu = time.monotonic(), processes.cpu_seconds()
+        while out.count() < size and time.monotonic() - began < window:
+            time.sleep(0.01)
+        cpu = processes.cpu_seconds() - cpu
+    ran = [moment for _, moment in out.times(kind)]
+    skipped = len(ran) // 20
+    if len(ran) - skipped < 2:
+        raise RuntimeError(f"only {len(ran)} jobs ran in {window} s\n{last_words(b)}")
+    return {
+        "rate": round((len(ran) - 1 - skipped) / (ran[-1] - ran[skipped]), 1),
+        "jobs": len(ran),
+        "cpu_ms_per_job": round(1000 * cpu / len(ran), 4),
+        "boot_s": round(ran[0] - processes.started_at, 2),
+        **seen,
+    }
+
+
+def last_words(b: Bench) -> str:
+    """The end of what the processes printed."""
+    log = b.folder / "processes.log"
+    return log.read_text(errors="replace")[-2000:] if log.exists() else ""
+
+
+_UNSETTLED = {
+    records.NOOP: "SELECT EXISTS (SELECT 1 FROM jobs_job WHERE state <> 'succeeded')",
+    records.FAIL: "SELECT EXISTS (SELECT 1 FROM jobs_job WHERE state <> 'pending' OR failures = 0)",
+}
+
+
+def _settled(b: Bench, kind: int, patience: float = 10.0) -> float:
+    """Seconds after the last job ran until its row said so too."""
+    began = time.monotonic()
+    while b.sql(_UNSETTLED[kind]):
+        if time.monotonic() - began > patience:
+            raise RuntimeError(f"jobs ran, but their rows do not say so\n{last_words(b)}")
+        time.sleep(0.01)
+    return round(time.monotonic() - began, 3)
+
+
+def drain(b: Bench, size: int) -> Result:
+    """The engine beside two SimpleWorkers, several times; once two forking Workers."""
+    size = size // 10 if b.quick else size
+    repeats = 1 if b.quick or size > 10_000 else 3
+    plain, ours = [], []
+    for _ in range(repeats):
+        plain.append(drain_rq(b, RQ_SIZE, RQ_WINDOW, SIMPLE))
+        ours.append(drain_engine(b, size, window=30.0))
+    if repeats == 1 and not b.quick:
+        plain.append(drain_rq(b, RQ_SIZE, RQ_WINDOW, SIMPLE))
+    forking = drain_rq(b, RQ_SIZE // 4, RQ_WINDOW, FORKING)
+    figures = {
+        "jobdesk": median_run(ours),
+        "rq_simple": median_run(plain),
+        "rq_worker": forking,
+    }
+    ratio = round(figures["jobdesk"]["rate"] / figures["rq_simple"]["rate"], 2)
+    return Result(figures, [Check("x rq SimpleWorker", ratio, must=18, aim=28)], ratio)

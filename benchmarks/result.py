@@ -1,0 +1,69 @@
+"""What a workload found out, and whether that is good enough."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One figure against its targets: ``must`` is promised, ``aim`` is wished for."""
+
+    what: str
+    value: float
+    must: float | None
+    aim: float | None = None
+    lower_is_better: bool = False
+    unit: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self._reaches(self.aim):
+            return "aim"
+        if self._reaches(self.must):
+            return "must"
+        return "-" if self.must is None else "MISSED"
+
+    def _reaches(self, target: float | None) -> bool:
+        if target is None:
+            return False
+        return self.value <= target if self.lower_is_better else self.value >= target
+
+    def to_json(self) -> Figures:
+        return {**asdict(self), "verdict": self.verdict}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``figures`` by contestant: ``jobdesk``, ``rq_simple``, ``rq_worker`` …"""
+
+    figures: dict[str, Figures]
+    checks: list[Check] = field(default_factory=list)
+    ratio: float | None = None
+
+    def to_json(self) -> Figures:
+        found: Figures = dict(self.figures)
+        if self.ratio is not None:
+            found["ratio"] = self.ratio
+        found["checks"] = [check.to_json() for check in self.checks]
+        return found
+
+
+def median_run(runs: Sequence[Figures]) -> Figures:
+    """The run with the median rate, which also lists the rates of all."""
+    ordered = sorted(runs, key=lambda run: run["rate"])
+    chosen = dict(ordered[(len(ordered) - 1) // 2])
+    if len(runs) > 1:
+        chosen["rate"] = round(statistics.median(run["rate"] for run in runs), 1)
+        chosen["rates"] = [run["rate"] for run in runs]
+    return chosen
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
