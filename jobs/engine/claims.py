@@ -57,12 +57,12 @@ _COLUMNS = """j.id, kind, queue, payload::text, payload_version, attempt, failur
 
 _CLAIM = f"""
 WITH l AS MATERIALIZED (
-  SELECT id, jobs_clock() AS now FROM jobs_job
-  WHERE id = ANY(%s) AND state = 'queued' AND queue = %s AND cancel_requested_at IS NULL
+  SELECT id, state, jobs_clock() AS now FROM jobs_job WHERE id = ANY(%s) AND queue = %s
   ORDER BY id FOR NO KEY UPDATE)
 UPDATE jobs_job j SET state = 'running', attempt = attempt + 1, token = %s, owner = %s,
   started_at = l.now, moved_by = %s
-FROM l WHERE j.id = l.id AND run_at <= l.now AND (expires_at IS NULL OR expires_at > l.now)
+FROM l WHERE j.id = l.id AND l.state = 'queued' AND run_at <= l.now
+  AND (expires_at IS NULL OR expires_at > l.now) AND cancel_requested_at IS NULL
 RETURNING {_COLUMNS}
 """  # noqa: S608 - constant columns
 
@@ -112,7 +112,7 @@ _SUCCEED = """
 WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[])
     AS t(id, token, result)),
 l AS MATERIALIZED (SELECT j.id, d.result FROM jobs_job j JOIN d USING (id)
-  WHERE j.state = 'running' AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j)
+  WHERE j.owner IS NOT NULL AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j)
 UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
   result = l.result::jsonb, error = '', moved_by = %s
 FROM l WHERE j.id = l.id RETURNING j.id

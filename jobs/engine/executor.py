@@ -7,7 +7,6 @@ one thread settles what they leave behind, again in batches; one event loop runs
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import logging
 import os
@@ -28,6 +27,7 @@ from jobs.context import Signal
 from jobs.engine import claims, leases, process, rq, runner, sql
 from jobs.engine.board import Board, StopReason, now
 from jobs.engine.claims import Claim, Ended
+from jobs.engine.dispatch import Dispatcher
 from jobs.engine.settler import Settler
 from jobs.ids import uuid7
 from jobs.outcomes import decide
@@ -39,6 +39,8 @@ IDLE_WAIT = 1.0
 LOOK_AHEAD_SECONDS = 0.008
 """So much work, by the measured pace, may be claimed beyond the free slots."""
 LOOK_AHEAD_LIMIT = 200
+DRAINED, RECYCLED = 0, 3
+"""Exit codes: told to stop or out of work, and in need of a replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Executor:
         self._pace = _Pace()
         self._stopping = False
         self._claimed = 0
+        self._is_recycled = False
+        self._feeder = Dispatcher(plan.worker)
         self._order = _weighted_orders(plan.queues)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_lock = threading.Lock()
@@ -105,24 +109,27 @@ class Executor:
         """Takes ids for the free slots and claims them, or waits for one."""
         self._board.beat(self._index)
         if self._is_spent():
-            self._stopping = True
+            self._stopping = self._is_recycled = True
             return
         want = self._wanted()
         if want <= 0:
             self._await_freed()
             return
         order = next(self._order)
-        taken = rq.take(order, want)
-        if not taken:
-            if self._plan.burst and self._is_out_of_work():
-                self._stopping = True
-                return
-            arrived = rq.wait(order, 0.05 if self._plan.burst else IDLE_WAIT)
-            if arrived is None:
-                return
-            taken = {arrived[0]: arrived[1]}
+        taken = rq.take(order, want) or (self._burst() if self._plan.burst else self._wait(order))
         for name, ids in taken.items():
             self._start(self._claim(name, ids))
+
+    def _wait(self, order: Sequence[str]) -> dict[str, list[UUID]]:
+        arrived = rq.wait(order, IDLE_WAIT)
+        return {} if arrived is None else {arrived[0]: arrived[1]}
+
+    def _burst(self) -> dict[str, list[UUID]]:
+        """A burst feeds itself, so that it also ends where no dispatcher runs."""
+        if not self._feeder.round():
+            self._stopping = self._stopping or self._is_out_of_work()
+            self._await_freed()
+        return {}
 
     def _claim(self, name: str, ids: Sequence[UUID]) -> list[Claim]:
         """The claims, however often the database has to be asked: the ids are in no list now."""
@@ -218,6 +225,7 @@ class Executor:
         return want
 
     def _await_freed(self) -> None:
+        self._board.beat(self._index)
         try:
             self._freed.get(timeout=0.05)
             while True:
@@ -285,11 +293,10 @@ class Executor:
         with suppress(Error):
             leases.drain([self._owner])
         while self._board.busy(self._index):
-            self._board.beat(self._index)
             self._await_freed()
         self._settler.finish()
         # Daemon threads may hold anything; the supervisor closes the lease.
-        os._exit(0)
+        os._exit(RECYCLED if self._is_recycled else DRAINED)
 
     def _release(self, unbegun: Sequence[Claim]) -> None:
         for claim in unbegun:
@@ -342,7 +349,6 @@ def main(plan: Plan, board: Board, index: int) -> None:
     code = 1
     try:
         process.forget_connections()
-        gc.enable()
         Executor(plan, board, index).run()
         code = 0
     except BaseException:

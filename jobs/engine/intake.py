@@ -101,7 +101,7 @@ def enqueue(
     )
     born_queued = entry.due_now and not entry.has_rules and _open_queues.is_open(entry.queue)
     state = JobState.QUEUED if born_queued else JobState.PENDING
-    if not sql.bound_rows(_INSERT, entry.parameters(state)):
+    if sql.call("jobs_enqueue", entry.arguments(state)) != b"t":
         raise DuplicateJob(entry.id)
     if born_queued:
         _after_commit(entry.queue, entry.id, entry.timeout)
@@ -160,10 +160,8 @@ class _Entry:
         """Whether an idle dispatcher would come too late by itself."""
         return self.run_at is not None or self.delay < conf.settings().TICK
 
-    def parameters(self, state: JobState) -> tuple[Any, ...]:
+    def arguments(self, state: JobState) -> tuple[Any, ...]:
         return (
-            self.run_at,
-            self.delay,
             self.id,
             self.kind,
             self.queue,
@@ -172,12 +170,12 @@ class _Entry:
             self.text,
             self.version,
             self.tenant,
-            self.tags,
-            f"{self.kind}|{self.tenant}",
-            self.priority * PRIORITY_STEP_MS,
+            _array(self.tags),
+            self.run_at,
+            self.delay,
+            PRIORITY_STEP_MS,
             self.expires_at,
             self.expires_in,
-            state.value,
             self.max_attempts,
             self.timeout,
             self.lease,
@@ -185,19 +183,11 @@ class _Entry:
         )
 
 
-_INSERT = """
-WITH t AS MATERIALIZED (SELECT now, coalesce(%s::timestamptz, now + %s * interval '1 s') AS at
-  FROM (SELECT jobs_clock() AS now) c)
-INSERT INTO jobs_job (id, kind, queue, state, priority, payload, payload_version, tenant, tags,
-  lane, created_at, run_at, rank, wait, expires_at, queued_at, max_attempts, timeout, lease,
-  correlation_id)
-SELECT %s, %s, %s, %s, %s::smallint, %s::jsonb, %s, %s, %s::text[],
-  %s, t.now, t.at, (extract(epoch FROM t.at) * 1000)::bigint - %s,
-  CASE WHEN t.at > t.now THEN 1 ELSE 0 END,
-  coalesce(%s::timestamptz, t.now + %s * interval '1 s'),
-  CASE WHEN %s = 'queued' THEN t.now END, %s, %s, %s, %s
-FROM t ON CONFLICT (id) DO NOTHING RETURNING id
-"""
+def _array(tags: list[str]) -> str:
+    """The tags as PostgreSQL writes an array."""
+    quoted = (tag.replace("\\", "\\\\").replace('"', '\\"') for tag in tags)
+    return "{" + ",".join(f'"{tag}"' for tag in quoted) + "}"
+
 
 _COPY_COLUMNS = (
     "id, kind, queue, state, priority, payload, payload_version, tenant, tags, lane, created_at, "
@@ -229,10 +219,6 @@ def _copy_line(now: datetime) -> Callable[[_Entry], str]:
             .replace("\r", "\\r")
         )
 
-    def array(tags: list[str]) -> str:
-        quoted = (tag.replace("\\", "\\\\").replace('"', '\\"') for tag in tags)
-        return escaped("{" + ",".join(f'"{tag}"' for tag in quoted) + "}")
-
     def line(e: _Entry) -> str:
         at, at_ms, wait = created, now_ms, 0
         if not e.due_now:
@@ -248,7 +234,7 @@ def _copy_line(now: datetime) -> Callable[[_Entry], str]:
         tenant = escaped(e.tenant)
         return (
             f"{e.id}\t{e.kind}\t{e.queue}\tpending\t{e.priority}\t{text}\t{e.version}\t{tenant}\t"
-            f"{array(e.tags) if e.tags else '{}'}\t{e.kind}|{tenant}\t{created}\t{at}\t"
+            f"{escaped(_array(e.tags)) if e.tags else '{}'}\t{e.kind}|{tenant}\t{created}\t{at}\t"
             f"{at_ms - e.priority * PRIORITY_STEP_MS}\t{int(wait)}\t{expires}\t{e.max_attempts}\t"
             f"{e.timeout}\t{e.lease}\t{escaped(e.correlation_id)}\n"
         )

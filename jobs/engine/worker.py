@@ -32,6 +32,8 @@ _LOOK_INTERVAL = 0.1
 _FENCE_SHARE = 0.2
 """With less than this share of its lease left, an executor's jobs are told to stop."""
 _RESPAWN_PAUSE = 1.0
+_STANDSTILL = 3.0
+"""Seconds without a sign of life after which an executor's interpreter is stuck."""
 _SHUTDOWN_NOTICE = 5.0
 """Seconds before the end of the drain at which handlers are told of the shutdown."""
 
@@ -166,12 +168,14 @@ class Supervisor:
         """The executor is gone: what it was running is settled at once, by the keeper."""
         shown = list(self._board.running(child.index))
         how = process.exit_description(status)
-        crashed = not child.killed_for and (status != 0 or bool(shown))
+        code = os.waitstatus_to_exitcode(status)
+        ended = code in (executor.DRAINED, executor.RECYCLED) and not shown
+        crashed = not child.killed_for and not ended
         if crashed:
             log.error("executor %d %s while running %d jobs", child.pid, how, len(shown))
             if not shown and now() - child.born < _RESPAWN_PAUSE:
                 self._respawn_at = now() + _RESPAWN_PAUSE
-        elif self._plan.burst and not child.killed_for and not child.retiring:
+        elif code == executor.DRAINED and not child.retiring:
             self._finished += 1
         endings = {r.job_id: self._ending(child, r, how) for r in shown}
         why = child.killed_for or ("its executor " + how if crashed else "its executor ended")
@@ -214,7 +218,8 @@ class Supervisor:
             self._board.stop(child.index, shown.slot, shown.seq, StopReason.TIMEOUT)
             if late >= grace / 3:
                 self._retire(child)
-            if late >= grace:
+            # An executor whose own loop stands still cannot obey: no grace for it.
+            if late >= grace or moment - self._board.last_beat(child.index) > _STANDSTILL:
                 child.overdue.add(shown.seq)
                 self._kill(child, "a job outlived its timeout")
 
