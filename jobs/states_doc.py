@@ -89,9 +89,7 @@ def _table(edges: tuple[Edge, ...]) -> str:
 def _meanings(enum: type[StrEnum]) -> dict[str, str]:
     """The text below each member in the source; Python keeps none of it."""
     tree = ast.parse(inspect.getsource(states))
-    body = next(
-        n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == enum.__name__
-    )
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = {}
     for member, text in pairwise(classes[enum.__name__].body):
         if isinstance(member, ast.Assign) and isinstance(text, ast.Expr):
