@@ -20,6 +20,7 @@ REAP_INTERVAL = 0.5
 REPUSH_INTERVAL = 0.5
 EXPIRE_INTERVAL = 1.0
 FORGET_INTERVAL = 60.0
+ANNOUNCE_INTERVAL = 5.0
 REAP_LIMIT = 200
 """Jobs settled per reap: after a long outage they come back in portions."""
 
@@ -37,6 +38,7 @@ class Reconciler:
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
+        self._every(ANNOUNCE_INTERVAL, "announce", lambda: rq.note_dispatcher(self._worker))
         self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
         self._every(REAP_INTERVAL, "reap", self._reap)
         self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
@@ -28,6 +30,8 @@ Unavailable = (redis.RedisError, OSError)
 
 EPOCH = "jobs:epoch"
 NUDGE = "jobs:nudge"
+DISPATCHERS = "jobs:dispatchers"
+DISPATCHER_TTL = 15.0
 HASH_TTL = 86400
 PUSH_TIMEOUT = 0.2
 ENTRY = "jobs.engine.stock.perform"
@@ -246,6 +250,43 @@ def await_nudge(timeout: float) -> bool:
         return False
     client().delete(NUDGE)
     return True
+
+
+def note_dispatcher(name: str) -> None:
+    """The dispatcher counts as live for the next ``DISPATCHER_TTL`` seconds."""
+    moment = time.time()
+    pipe = client().pipeline(transaction=False)
+    pipe.zadd(DISPATCHERS, {name: moment})
+    pipe.zremrangebyscore(DISPATCHERS, 0, moment - DISPATCHER_TTL)
+    pipe.expire(DISPATCHERS, int(DISPATCHER_TTL))
+    pipe.execute()
+
+
+def live_dispatchers() -> list[str]:
+    """The names of the dispatchers that were heard of lately."""
+    heard = client().zrangebyscore(DISPATCHERS, time.time() - DISPATCHER_TTL, "+inf")
+    return [name.decode(errors="replace") for name in cast("list[bytes]", heard)]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a Redis server says of itself."""
+
+    version: str
+    used: str
+    policy: str
+
+
+def server_info() -> ServerInfo:
+    """Version, memory in use and eviction policy of the Redis server."""
+    info = push_client().info()
+    version = info.get("valkey_version") or info["redis_version"]
+    return ServerInfo(str(version), info["used_memory_human"], info.get("maxmemory_policy", ""))
+
+
+def serializer() -> str:
+    """The serializer that RQ_QUEUES names for our connection; nothing where it names none."""
+    return str(django_rq.settings.QUEUES.get(conf.settings().CONNECTION, {}).get("SERIALIZER", ""))
 
 
 class JobsWorker(rq.Worker):

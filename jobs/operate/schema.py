@@ -17,7 +17,7 @@ from jobs.states import (
     moves,
 )
 
-FUNCTIONS = ("jobs_clock", "jobs_guard", "jobs_refuse", "jobs_dispatch")
+FUNCTIONS = ("jobs_clock", "jobs_guard", "jobs_refuse", "jobs_dispatch", "jobs_enqueue")
 TABLES = ("jobs_job", "jobs_deadletter", "jobs_attempt", "jobs_lease", "jobs_queue")
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})

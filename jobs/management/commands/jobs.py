@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs.cli import dispatch, worker
+from jobs.cli import dispatch, doctor, worker
 from jobs.errors import JobsError
 
-VERBS = {module.VERB.name: module.VERB for module in (worker, dispatch)}
+VERBS = {module.VERB.name: module.VERB for module in (worker, dispatch, doctor)}
 
 
 class Command(BaseCommand):
