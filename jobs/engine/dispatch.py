@@ -102,7 +102,8 @@ class Dispatcher:
             return 0
         budget = min(room, ROUND_LIMIT)
         ids = sql.bound_rows("SELECT * FROM jobs_dispatch(%s, %s, %s)", [queue, budget, MAX_LANES])
-        feed.backlog = len(ids) >= budget
+        # Fewer ids than asked for do not mean that no more wait: lanes share evenly, rounded down.
+        feed.backlog = bool(ids)
         if ids:
             feed.length, seq = rq.push(queue, ids)
             self._reconciler.note_push(queue, seq)
