@@ -76,12 +76,20 @@ def _call_atomic(
             if claim.id not in settle_successes([Success(claim, text)], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
-        # The answer to a COMMIT may have been lost; then the work is done and must not be
-        # settled as a failure.
-        if sql.is_disconnected(error) and _is_settled(claim):
+        if not (sql.is_disconnected(error) and _is_cut_off()):
+            raise
+        # The answer to a COMMIT may have been lost: then the work is done. Otherwise nothing of
+        # it is, through no fault of the handler.
+        if _is_settled(claim):
             return None
-        raise
+        fault = Fault("DatabaseLost", f"the connection broke: {_text(error)}")
+        return _ended(claim, handler, "lost", fault)
     return None
+
+
+def _is_cut_off() -> bool:
+    """Whether it is the jobs' own connection that has broken."""
+    return not sql.connection().is_usable()
 
 
 def _is_settled(claim: Claim) -> bool:
