@@ -22,6 +22,8 @@ from benchmarks.records import Records
 from config.embedded import Postgres, Valkey
 
 QUEUE = "default"
+QUIET = 0.3
+"""Cores used by strangers above which a run counts as disturbed."""
 LASTING = Path("/var/tmp")  # noqa: S108 - mkdtemp makes a folder of our own in it
 
 
@@ -69,16 +71,30 @@ class Bench:
             row = cursor.fetchone() if cursor.description else None
             return row[0] if row else None
 
+    def last_words(self) -> str:
+        """The end of what the processes printed."""
+        log = self.folder / "processes.log"
+        return log.read_text(errors="replace")[-2000:] if log.exists() else ""
+
     # ---- who uses the machine
 
     @contextmanager
     def watching(self, processes: Processes | None = None) -> Iterator[dict[str, float]]:
-        """Fills in the cores that strangers used meanwhile: above 0.3, the run is not quiet."""
+        """Fills in how many cores strangers used meanwhile."""
         seen: dict[str, float] = {}
         began, busy, ours = time.monotonic(), _busy_seconds(), self._our_seconds(processes)
         yield seen
         others = (_busy_seconds() - busy) - (self._our_seconds(processes) - ours)
         seen["others_cores"] = round(max(0.0, others) / (time.monotonic() - began), 2)
+
+    def wait_quiet(self, patience: float = 5.0) -> None:
+        """Strangers leave the machine alone, or have not done so for ``patience`` seconds."""
+        deadline = time.monotonic() + (0.0 if self.quick else patience)
+        while time.monotonic() < deadline:
+            with self.watching() as seen:
+                time.sleep(0.5)
+            if seen["others_cores"] < QUIET:
+                return
 
     def _our_seconds(self, processes: Processes | None) -> float:
         ours = cpu_seconds(psutil.Process())

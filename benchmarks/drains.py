@@ -11,7 +11,7 @@ from benchmarks import bench, records
 from benchmarks.bench import Bench
 from benchmarks.processes import Processes
 from benchmarks.records import Records
-from benchmarks.result import Check, Figures, Result, median_run
+from benchmarks.result import Check, Figures, Result, median_run, paired_ratio
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ STARTUP = 30.0
 SIMPLE, FORKING = "rq.worker.SimpleWorker", "rq.worker.Worker"
 RQ_SIZE, RQ_WINDOW = 4000, 3.0
 """The baseline beside each run: jobs queued, seconds of draining."""
+BACKLOG_WINDOW = 5.0
 
 
 def drain_engine(
@@ -30,6 +31,7 @@ def drain_engine(
         b.reset()
     fill(b, size, kind)
     processes, out = b.stage()
+    b.wait_quiet()
     with processes:
         processes.start(bench.dispatcher(), bench.worker())
         figures = watch(b, processes, out, size, window, kind)
@@ -45,6 +47,7 @@ def drain_rq(
     b.plain_redis.flushdb()
     fill_rq(b, size, kind)
     processes, out = b.stage()
+    b.wait_quiet()
     with processes:
         processes.start(*[bench.rq_worker(b, worker_class)] * 2)
         figures = watch(b, processes, out, size, window, kind)
@@ -88,7 +91,7 @@ def watch(
     while not out.count():
         waited = time.monotonic() - processes.started_at
         if waited > STARTUP or not processes.alive():
-            raise RuntimeError(f"no job ran within {waited:.0f} s\n{last_words(b)}")
+            raise RuntimeError(f"no job ran within {waited:.0f} s\n{b.last_words()}")
         time.sleep(0.005)
     with b.watching(processes) as seen:
         began, cpu = time.monotonic(), processes.cpu_seconds()
@@ -98,7 +101,7 @@ def watch(
     ran = [moment for _, moment in out.times(kind)]
     skipped = len(ran) // 20
     if len(ran) - skipped < 2:
-        raise RuntimeError(f"only {len(ran)} jobs ran in {window} s\n{last_words(b)}")
+        raise RuntimeError(f"only {len(ran)} jobs ran in {window} s\n{b.last_words()}")
     return {
         "rate": round((len(ran) - 1 - skipped) / (ran[-1] - ran[skipped]), 1),
         "jobs": len(ran),
@@ -106,12 +109,6 @@ def watch(
         "boot_s": round(ran[0] - processes.started_at, 2),
         **seen,
     }
-
-
-def last_words(b: Bench) -> str:
-    """The end of what the processes printed."""
-    log = b.folder / "processes.log"
-    return log.read_text(errors="replace")[-2000:] if log.exists() else ""
 
 
 _UNSETTLED = {
@@ -125,7 +122,7 @@ def _settled(b: Bench, kind: int, patience: float = 10.0) -> float:
     began = time.monotonic()
     while b.sql(_UNSETTLED[kind]):
         if time.monotonic() - began > patience:
-            raise RuntimeError(f"jobs ran, but their rows do not say so\n{last_words(b)}")
+            raise RuntimeError(f"jobs ran, but their rows do not say so\n{b.last_words()}")
         time.sleep(0.01)
     return round(time.monotonic() - began, 3)
 
@@ -133,18 +130,45 @@ def _settled(b: Bench, kind: int, patience: float = 10.0) -> float:
 def drain(b: Bench, size: int) -> Result:
     """The engine beside two SimpleWorkers, several times; once two forking Workers."""
     size = size // 10 if b.quick else size
-    repeats = 1 if b.quick or size > 10_000 else 3
+    repeats = 1 if b.quick else 3 if size <= 10_000 else 2
     plain, ours = [], []
     for _ in range(repeats):
-        plain.append(drain_rq(b, RQ_SIZE, RQ_WINDOW, SIMPLE))
+        plain.append(drain_rq(b, RQ_SIZE, _rq_window(b), SIMPLE))
         ours.append(drain_engine(b, size, window=30.0))
-    if repeats == 1 and not b.quick:
-        plain.append(drain_rq(b, RQ_SIZE, RQ_WINDOW, SIMPLE))
-    forking = drain_rq(b, RQ_SIZE // 4, RQ_WINDOW, FORKING)
     figures = {
         "jobdesk": median_run(ours),
         "rq_simple": median_run(plain),
-        "rq_worker": forking,
+        "rq_worker": drain_rq(b, RQ_SIZE // 4, _rq_window(b), FORKING),
     }
-    ratio = round(figures["jobdesk"]["rate"] / figures["rq_simple"]["rate"], 2)
+    ratio = paired_ratio(ours, plain)
     return Result(figures, [Check("x rq SimpleWorker", ratio, must=18, aim=28)], ratio)
+
+
+def backlog(b: Bench, size: int) -> Result:
+    """How fast jobs run with so many waiting, beside the same with 10 000 waiting."""
+    size = size // 10 if b.quick else size
+    repeats = 1 if b.quick or size > 100_000 else 2 if size > 10_000 else 3
+    reference, ours = [], []
+    for _ in range(repeats):
+        reference.append(drain_engine(b, 10_000, BACKLOG_WINDOW))
+        ours.append(drain_engine(b, size, BACKLOG_WINDOW))
+    figures = {"jobdesk": median_run(ours), "jobdesk_10k": median_run(reference)}
+    ratio = paired_ratio(ours, reference)
+    return Result(figures, [Check("x rate with 10 000 waiting", ratio, 0.8, 0.95)], ratio)
+
+
+def failing(b: Bench) -> Result:
+    """Jobs that raise: each failure is an attempt on record and a job that waits again."""
+    size = 300 if b.quick else 3000
+    plain = drain_rq(b, size, _rq_window(b), SIMPLE, kind=records.FAIL)
+    ours = drain_engine(b, size, window=30.0, kind=records.FAIL)
+    written = b.sql("SELECT count(*) FROM jobs_attempt WHERE outcome = 'failed'")
+    if written != size:
+        raise RuntimeError(f"{size} jobs failed, but {written} failures are on record")
+    ratio = round(ours["rate"] / plain["rate"], 2)
+    check = Check("failures written per second", ours["rate"], must=300, aim=1000)
+    return Result({"jobdesk": ours, "rq_simple": plain}, [check], ratio)
+
+
+def _rq_window(b: Bench) -> float:
+    return 1.0 if b.quick else RQ_WINDOW

@@ -47,3 +47,11 @@ class Records:
         whole = content[: len(content) // RECORD.size * RECORD.size]
         found = [(sent, ran) for sent, ran, _, k in RECORD.iter_unpack(whole) if k == kind]
         return sorted(found, key=lambda pair: pair[1])
+
+    def wait_for(self, count: int, patience: float = 30.0) -> None:
+        """The file holds so many records."""
+        deadline = time.monotonic() + patience
+        while (there := self.count()) < count:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {there} of {count} jobs ran within {patience:g} s")
+            time.sleep(0.005)

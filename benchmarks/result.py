@@ -64,6 +64,12 @@ def median_run(runs: Sequence[Figures]) -> Figures:
     return chosen
 
 
+def paired_ratio(ours: Sequence[Figures], baseline: Sequence[Figures]) -> float:
+    """The median of the ratios of neighbours: a busy moment of the machine hits both alike."""
+    pairs = zip(ours, baseline, strict=True)
+    return round(statistics.median(a["rate"] / b["rate"] for a, b in pairs), 2)
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -2,7 +2,7 @@
 
 from config.settings import *  # noqa: F403
 
-INSTALLED_APPS += ["benchmarks.specimens"]  # type: ignore[name-defined] # noqa: F405
+INSTALLED_APPS += ["benchmarks.specimens"]  # noqa: F405
 
 LOGGING = {
     "version": 1,

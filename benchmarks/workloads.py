@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks import drains
+from benchmarks import aged, drains, enqueues, latency, memory, waits
 from benchmarks.bench import Bench
 from benchmarks.result import Result
 
@@ -19,7 +19,21 @@ class Workload:
 
 
 WORKLOADS = [
+    Workload("enqueue_single", "one job per call, in autocommit", enqueues.single),
+    Workload("enqueue_single_atomic", "one job per atomic()", enqueues.single_atomic),
+    Workload("enqueue_atomic_1000", "1 000 jobs in one atomic()", enqueues.atomic_1000),
+    Workload("enqueue_bulk_10k", "10 000 jobs in one call", enqueues.bulk),
     Workload("drain_10k", "10 000 jobs that do nothing", partial(drains.drain, size=10_000)),
     Workload("drain_100k", "100 000 jobs that do nothing", partial(drains.drain, size=100_000)),
+    Workload("failing", "3 000 jobs that fail and are to run again", drains.failing),
+    Workload("latency_50", "50 jobs per second into idle workers", latency.latency),
+    Workload("io_500_sync", "500 jobs that wait 100 ms, in 2 x 25 threads", waits.io_sync),
+    Workload("io_500_async", "500 coroutines that wait 100 ms, in 1 process", waits.io_async),
+    Workload("memory", "idle workers", memory.memory),
+    *(
+        Workload(f"backlog_{name}", f"{size:,} jobs waiting", partial(drains.backlog, size=size))
+        for name, size in {"1k": 1000, "10k": 10_000, "100k": 100_000, "1m": 1_000_000}.items()
+    ),
+    Workload("finished_1m", "100 000 jobs behind 1 000 000 finished ones", aged.finished),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
