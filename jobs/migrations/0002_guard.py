@@ -13,10 +13,13 @@ BEGIN
   NEW.history := OLD.history || jsonb_build_array(jsonb_build_array(
     round(extract(epoch FROM jobs_clock()), 3), OLD.state, NEW.state,
     left(coalesce(NEW.moved_by, 'db:' || session_user), 60), left(NEW.move_reason, 100)));
-  IF jsonb_array_length(NEW.history) > 64 THEN
+  NEW.history_dropped := OLD.history_dropped;
+  -- The first 8 moves and the latest are kept. One move may need 640 bytes.
+  WHILE jsonb_array_length(NEW.history) > 64
+      OR pg_column_size(NEW.history) > 15000 AND jsonb_array_length(NEW.history) > 9 LOOP
     NEW.history := NEW.history - 8;
-    NEW.history_dropped := OLD.history_dropped + 1;
-  END IF;
+    NEW.history_dropped := NEW.history_dropped + 1;
+  END LOOP;
   NEW.moved_by := NULL;
   NEW.move_reason := NULL;
   RETURN NEW;
