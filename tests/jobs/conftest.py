@@ -1,0 +1,66 @@
+"""What every test of the engine starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from jobs import conf
+from jobs.engine import intake, rq
+
+
+@pytest.fixture(autouse=True)
+def closed_queues() -> Iterator[None]:
+    """No queue is believed to be open, so that jobs are born pending unless a test says else."""
+    intake._open_queues._believed.clear()
+    yield
+    intake._open_queues._believed.clear()
+
+
+@pytest.fixture
+def queue() -> Iterator[str]:
+    """The name of a queue that is this test's own, also in Redis."""
+    name = f"test.{uuid4().hex[:12]}"
+    yield name
+    intermediate = rq.intermediate_key(name)
+    keys = [rq.queue_key(name), intermediate, rq._seq_key(name), rq._open_key(name)]
+    rq.client().delete(*keys)
+    rq.client().srem("rq:queues", rq.queue_key(name))
+
+
+@pytest.fixture
+def set_clock() -> Iterator[Callable[[datetime | None], None]]:
+    """Sets the database's clock for this test's connection; None lets it run again."""
+
+    def set_to(moment: datetime | None) -> None:
+        text = moment.isoformat() if moment else ""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('jobs.now', %s, false)", [text])
+
+    yield set_to
+    if connection.connection is not None and not connection.needs_rollback:
+        set_to(None)
+
+
+@pytest.fixture
+def no_redis(monkeypatch: pytest.MonkeyPatch, settings: object) -> Iterator[None]:
+    """Redis refuses every connection."""
+    import redis
+
+    dead = redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=0.05)
+    monkeypatch.setattr(rq, "client", lambda: dead)
+    monkeypatch.setattr(rq, "push_client", lambda: dead)
+    rq._script.cache_clear()
+    yield
+    dead.close()
+    rq._script.cache_clear()
+
+
+@pytest.fixture
+def lease_seconds() -> float:
+    """How long a lease lasts."""
+    return conf.settings().LEASE
