@@ -70,13 +70,19 @@ def _call_atomic(
     claim: Claim, handler: Handler, context: Context, payload: Payload, worker: str
 ) -> Result:
     """The handler's effects and the job's completion are one commit, or nothing of either."""
+    conn = sql.connection()
+    session = None
     try:
+        conn.ensure_connection()
+        session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, asyncio.run)
             if claim.id not in settle_successes([Success(claim, text)], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
-        if not (sql.is_disconnected(error) and _is_cut_off()):
+        # Django may have connected anew by now.
+        cut_off = conn.connection is not session or not conn.is_usable()
+        if not (cut_off and sql.is_disconnected(error)):
             raise
         # The answer to a COMMIT may have been lost: then the work is done. Otherwise nothing of
         # it is, through no fault of the handler.
@@ -85,11 +91,6 @@ def _call_atomic(
         fault = Fault("DatabaseLost", f"the connection broke: {_text(error)}")
         return _ended(claim, handler, "lost", fault)
     return None
-
-
-def _is_cut_off() -> bool:
-    """Whether it is the jobs' own connection that has broken."""
-    return not sql.connection().is_usable()
 
 
 def _is_settled(claim: Claim) -> bool:
