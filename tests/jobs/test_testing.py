@@ -152,16 +152,16 @@ class TestRunJobs:
 def test_async_handlers_see_the_tests_transaction() -> None:
     @jobs.handler(Told)
     async def write(ctx: jobs.Context, payload: Told) -> int:
-        return await sync_to_async(Queue.objects.count)()
+        return await sync_to_async(Queue.objects.filter(name="mine").count)()
 
-    Queue.objects.create(name="unseen by other connections")
+    Queue.objects.create(name="mine")
     try:
         jobs.enqueue(Told())
         jobs.enqueue(AsyncSleep(seconds=0.0))
         assert run_jobs().succeeded == 2
     finally:
         registry.unregister("kit.told")
-    assert jobs.Job.objects.get(kind="kit.told").result > 0
+    assert jobs.Job.objects.get(kind="kit.told").result == 1
 
 
 @pytest.mark.django_db
@@ -207,7 +207,7 @@ class TestEnqueued:
             assert_enqueued(Echo, text="two")
         with pytest.raises(AssertionError, match="none at all"):
             assert_enqueued(Noop)
-        with pytest.raises(AssertionError, match="test.echo was enqueued"):
+        with pytest.raises(AssertionError, match=r"was enqueued: .*one"):
             assert_not_enqueued(Echo)
 
     def test_an_unknown_field_is_a_mistake_of_the_test(self) -> None:
@@ -255,10 +255,7 @@ class TestFailNext:
         with fail_next(Flaky, ConnectionError("planned"), times=2):
             summary = run_jobs()
         assert [run.state for run in summary.runs] == ["pending", "pending", "succeeded"]
-        assert (
-            summary.errors == ["builtins.ConnectionError: planned"] * 2
-            or summary.errors == ["ConnectionError: planned"] * 2
-        )
+        assert summary.errors[:2] == ["ConnectionError: planned"] * 2
 
     def test_a_failure_that_does_not_happen_fails_the_test(self) -> None:
         with (
