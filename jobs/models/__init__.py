@@ -1,9 +1,32 @@
 """The tables: columns and constraints only. What moves them lives in ``engine`` and ``operate``."""
 
 from jobs.models.attempt import Attempt
+from jobs.models.batch import Batch, Dependency
 from jobs.models.deadletter import DeadLetter
+from jobs.models.effect import Breaker, Effect
+from jobs.models.flow import Closure, Limiter, Slot
 from jobs.models.job import Job
+from jobs.models.key import JobKey
 from jobs.models.lease import Lease
+from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
+from jobs.models.schedule import Schedule
 
-__all__ = ["Attempt", "DeadLetter", "Job", "Lease", "Queue"]
+__all__ = [
+    "Attempt",
+    "Batch",
+    "Blackout",
+    "Breaker",
+    "Closure",
+    "DeadLetter",
+    "Dependency",
+    "Effect",
+    "Job",
+    "JobKey",
+    "Lease",
+    "Limiter",
+    "Pause",
+    "Queue",
+    "Schedule",
+    "Slot",
+]

@@ -72,6 +72,21 @@ class Job(Guarded):
     correlation_id = models.TextField(_("correlation id"), default="", db_default="", blank=True)
     trace_context = models.TextField(default="", db_default="", editable=False)
 
+    # ``flow`` says by its bits which of the rest concern this job, so that a job without any pays
+    # for none: see ``jobs.engine.flow``.
+    flow = models.SmallIntegerField(default=0, db_default=0, editable=False)
+    exclusive_key = models.TextField(_("exclusive key"), null=True, blank=True)  # noqa: DJ001
+    limit_key = models.TextField(_("limit key"), null=True, blank=True)  # noqa: DJ001
+    preempts = models.BooleanField(_("preempts"), default=False, db_default=False)
+    preemptible = models.BooleanField(_("preemptible"), default=False, db_default=False)
+    preempted_by = models.UUIDField(_("preempted by"), null=True, editable=False)
+    preemptions = models.IntegerField(_("preemptions"), default=0, db_default=0)
+    open_parents = models.IntegerField(_("open parents"), default=0, db_default=0)
+    lineage = models.UUIDField(_("lineage"), null=True, editable=False)
+    schedule_id = models.BigIntegerField(_("schedule"), null=True, editable=False)
+    slot_at = models.DateTimeField(_("slot of the schedule"), null=True, editable=False)
+    cancel_forced = models.BooleanField(_("cancel forced"), default=False, db_default=False)
+
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
@@ -98,12 +113,48 @@ class Job(Guarded):
                 name="jobs_job_expiry",
             ),
             models.Index(
+                fields=["exclusive_key", "rank"],
+                condition=Q(state="pending", exclusive_key__isnull=False),
+                name="jobs_job_key_waiting",
+            ),
+            models.Index(
+                fields=["limit_key", "rank"],
+                condition=Q(state__in=["pending", "queued", "running"], limit_key__isnull=False),
+                name="jobs_job_limit_key",
+            ),
+            models.Index(
+                fields=["batch_id", "state"],
+                condition=Q(batch_id__isnull=False),
+                name="jobs_job_batch",
+            ),
+            models.Index(
                 fields=["state", "finished_at"],
                 condition=Q(state__in=_FINAL),
                 name="jobs_job_finished",
             ),
         ]
         constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "tenant", "unique_key"],
+                condition=Q(
+                    state__in=["blocked", "pending", "queued", "running"], unique_key__isnull=False
+                ),
+                name="jobs_job_unique_unfinished",
+            ),
+            models.UniqueConstraint(
+                fields=["exclusive_key"],
+                condition=Q(state__in=["queued", "running"], exclusive_key__isnull=False),
+                name="jobs_job_exclusive",
+            ),
+            models.UniqueConstraint(
+                fields=["schedule_id", "slot_at"],
+                condition=Q(schedule_id__isnull=False),
+                name="jobs_job_one_per_slot",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="blocked", open_parents__gt=0) | ~Q(state="blocked"),
+                name="jobs_job_blocked_has_parents",
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=[str(s) for s in JobState]), name="jobs_job_state_known"
             ),
