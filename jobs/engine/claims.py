@@ -114,7 +114,7 @@ WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[])
 l AS MATERIALIZED (SELECT j.id, d.result FROM jobs_job j JOIN d USING (id)
   WHERE j.owner IS NOT NULL AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j)
 UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
-  result = l.result::jsonb, error = '', moved_by = %s
+  result = l.result::jsonb, error = '', reason = '', moved_by = %s
 FROM l WHERE j.id = l.id RETURNING j.id
 """
 
@@ -168,7 +168,11 @@ b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason,
     summary, opened_at, expires_at)
   SELECT m.id, m.kind, m.queue, m.tenant, m.attempt, m.reason, l.fingerprint,
     left(l.error_class || ': ' || l.message, 300), l.now, l.now + %s
-  FROM m JOIN l USING (id) WHERE l.bury AND m.state = 'failed')
+  FROM m JOIN l USING (id) WHERE l.bury AND m.state = 'failed'
+  -- Somebody may have moved the job by hand and left its entry open: the entry is about it again.
+  ON CONFLICT (job_id) WHERE state = 'open' DO UPDATE SET attempt = excluded.attempt,
+    reason = excluded.reason, fingerprint = excluded.fingerprint, summary = excluded.summary,
+    expires_at = excluded.expires_at)
 SELECT id, state FROM m
 """
 
