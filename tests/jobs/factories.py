@@ -69,13 +69,12 @@ def a_job(state: str = "pending", payload: jobs.Payload | None = None, **options
 
 def born_blocked(like: UUID) -> UUID:
     """A blocked job that otherwise is like the given one."""
-    [(job_id,)] = sql(
-        "INSERT INTO jobs_job (id, kind, queue, state, payload, lane, rank, max_attempts, timeout, "
-        "lease) SELECT gen_random_uuid(), kind, queue, 'blocked', payload, lane, rank, "
-        "max_attempts, timeout, lease FROM jobs_job WHERE id = %s RETURNING id",
-        [like],
-    )
-    return UUID(str(job_id))
+    job = row(like)
+    job.pk, job.state = uuid7(), "blocked"
+    if hasattr(job, "open_parents"):
+        job.open_parents = 1
+    job.save(force_insert=True)
+    return UUID(str(job.pk))
 
 
 def an_executor(queue: str = "default", slots: int = 1) -> UUID:

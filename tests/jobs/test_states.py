@@ -61,7 +61,7 @@ def test_only_a_retry_leaves_the_other_final_states() -> None:
     retry = next(e for e in JOB_EDGES if e.name == "retry")
     assert _edges_from(*states.RETRYABLE_STATES) == {"retry"}
     assert set(retry.sources) == states.RETRYABLE_STATES
-    assert states.RETRYABLE_STATES == states.FINAL_STATES - {JobState.SUCCEEDED}
+    assert states.FINAL_STATES - {JobState.SUCCEEDED} == states.RETRYABLE_STATES
 
 
 def test_a_job_expires_only_before_it_starts() -> None:
