@@ -33,6 +33,7 @@ class Reconciler:
         self._done_at: dict[str, float] = {}
         self._epoch = ""
         self._pushed: dict[str, int] = {}
+        self._wiped = False
         self._patience_until = 0.0
         self._patience_checked = False
 
@@ -45,7 +46,8 @@ class Reconciler:
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
 
     def note_push(self, queue: str, seq: int) -> None:
-        """The last push that Redis has acknowledged."""
+        """The last push that Redis has acknowledged; the counter only ever grows."""
+        self._wiped = self._wiped or seq <= self._pushed.get(queue, 0)
         self._pushed[queue] = seq
 
     def note_outage(self) -> None:
@@ -70,26 +72,28 @@ class Reconciler:
 
     def _repush(self, queues: Sequence[str]) -> None:
         """Queued ids that are in no list are pushed again; all of them after a loss of Redis."""
-        wiped = self._redis_lost_something(queues)
-        after = 0.0 if wiped else conf.settings().REQUEUE_AFTER
+        self._look_for_loss(queues)
+        after = 0.0 if self._wiped else conf.settings().REQUEUE_AFTER
         for queue in queues:
             missing = find_missing(queue, after)
             if missing:
                 log.info("pushing %d ids again to %s", len(missing), queue)
+                rq.drop_intermediate(queue, [job_id for job_id, _ in missing])
                 _, seq = rq.push(queue, missing)
-                self.note_push(queue, seq)
+                self._pushed[queue] = seq
                 _touch(missing)
+        self._wiped = False
 
-    def _redis_lost_something(self, queues: Sequence[str]) -> bool:
-        known, self._epoch = self._epoch, rq.epoch(self._epoch or secrets.token_hex(8))
-        lost = bool(known) and known != self._epoch
+    def _look_for_loss(self, queues: Sequence[str]) -> None:
+        # A new mark every time: the old one, put back, would hide that it had been lost.
+        known, self._epoch = self._epoch, rq.epoch(secrets.token_hex(8))
+        self._wiped = self._wiped or (bool(known) and known != self._epoch)
         for queue in queues:
             counter = rq.push_counter(queue)
-            lost = lost or counter < self._pushed.get(queue, 0)
+            self._wiped = self._wiped or counter < self._pushed.get(queue, 0)
             self._pushed[queue] = counter
-        if lost:
+        if self._wiped:
             log.warning("Redis has lost what was written to it; pushing the queued jobs again")
-        return lost
 
 
 def patience() -> float:
