@@ -53,8 +53,8 @@ class _Child:
     born: float
     retiring: bool = False
     killed_for: str = ""
-    overdue: set[int] = field(default_factory=set)
-    """Sequence numbers of the jobs for whose timeout it was killed."""
+    overdue: set[UUID] = field(default_factory=set)
+    """Jobs for whose timeout it was killed."""
 
 
 class Supervisor:
@@ -184,7 +184,7 @@ class Supervisor:
         self._send()
 
     def _ending(self, child: _Child, shown: Running, how: str) -> tuple[Ending, str]:
-        if shown.seq in child.overdue:
+        if shown.job_id in child.overdue:
             return "timeout", "did not end after its timeout; its process was killed"
         if child.killed_for:
             return "lost", f"its executor was stopped: {child.killed_for}"
@@ -220,7 +220,7 @@ class Supervisor:
                 self._retire(child)
             # An executor whose own loop stands still cannot obey: no grace for it.
             if late >= grace or moment - self._board.last_beat(child.index) > _STANDSTILL:
-                child.overdue.add(shown.seq)
+                child.overdue.add(shown.job_id)
                 self._kill(child, "a job outlived its timeout")
 
     def _enforce_lease(self, child: _Child, moment: float) -> None:
