@@ -118,7 +118,10 @@ class Executor:
         order = next(self._order)
         taken = rq.take(order, want) or (self._burst() if self._plan.burst else self._wait(order))
         for name, ids in taken.items():
-            self._start(self._claim(name, ids))
+            if self._stopping:  # told so while it waited
+                rq.give_back(name, ids)
+            else:
+                self._start(self._claim(name, ids))
 
     def _wait(self, order: Sequence[str]) -> dict[str, list[UUID]]:
         arrived = rq.wait(order, IDLE_WAIT)
@@ -235,7 +238,7 @@ class Executor:
 
     def _is_spent(self) -> bool:
         if self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs:
-            return True
+            return not self._inbox.qsize()
         limit = self._plan.max_memory
         return limit is not None and process.memory_mb() > limit
 

@@ -172,6 +172,12 @@ def wait(queues: Sequence[str], timeout: float) -> tuple[str, list[UUID]] | None
     return keys[popped[0]], list(parse_ids([popped[1]]))
 
 
+def give_back(queue: str, ids: Sequence[UUID]) -> None:
+    """The ids, taken and not used, are the first in the list again."""
+    if ids:
+        client().lpush(queue_key(queue), *map(str, reversed(ids)))
+
+
 def parse_ids(raw: Iterable[bytes | str]) -> Iterable[UUID]:
     """The items that are UUIDs in their usual spelling; everything else is dropped."""
     for item in raw:
@@ -192,14 +198,15 @@ def length(queue: str) -> int:
 
 
 def listed(queue: str) -> set[UUID]:
-    """The ids in the list and in the list of ids between pop and start."""
-    found: set[UUID] = set()
-    for key in (queue_key(queue), intermediate_key(queue)):
-        try:
-            found.update(parse_ids(cast("list[bytes]", client().lrange(key, 0, -1))))
-        except redis.ResponseError:
-            continue
-    return found
+    """The ids in the list.
+
+    Those that a stock rqworker has parked between pop and start are not counted: it parks them
+    for a moment, or for ever because it died.
+    """
+    try:
+        return set(parse_ids(cast("list[bytes]", client().lrange(queue_key(queue), 0, -1))))
+    except redis.ResponseError:
+        return set()
 
 
 def drop_intermediate(queue: str, ids: Sequence[UUID]) -> None:
