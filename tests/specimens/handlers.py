@@ -8,6 +8,8 @@ import os
 import signal
 import time
 
+from django.db import connection
+
 import jobs
 
 
@@ -109,3 +111,18 @@ def die(ctx: jobs.Context, payload: Die) -> None:
     if payload.how == "segfault":
         ctypes.string_at(0)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Effect(jobs.Payload, kind="test.effect"):
+    gate: str = ""
+
+
+@jobs.handler(Effect, atomic=True, max_attempts=10, backoff=jobs.Immediate())
+def effect(ctx: jobs.Context, payload: Effect) -> None:
+    """Leaves one row in ``effects``; behind a gate, waits for the file ``gate.<attempt>``."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO effects (job_id, attempt) VALUES (%s, %s)", [ctx.job_id, ctx.attempt]
+        )
+    while payload.gate and not os.path.exists(f"{payload.gate}.{ctx.attempt}"):
+        time.sleep(0.01)

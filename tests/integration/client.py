@@ -1,0 +1,50 @@
+"""The enqueuing side of a fleet: reads requests and writes answers, one JSON line each.
+
+A process of its own, because the fleet's servers are not those of the test session.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+from uuid import UUID
+
+import django
+
+
+def main() -> None:
+    django.setup()
+    from jobs.engine import sql
+
+    for line in sys.stdin:
+        answer: dict[str, Any]
+        try:
+            answer = {"answer": respond(json.loads(line))}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        sql.close()  # the servers may be gone by the next request
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def respond(request: list[list[Any]]) -> list[str]:
+    """The ids of the jobs that the request describes as (kind, payload, options)."""
+    import jobs
+    from jobs import registry
+
+    drafts = []
+    for kind, data, options in request:
+        options = {**options}
+        if "job_id" in options:
+            options["job_id"] = UUID(options["job_id"])
+        drafts.append((registry.get(kind).payload.build(data), options))
+    if len(drafts) == 1:
+        payload, options = drafts[0]
+        return [str(jobs.enqueue(payload, **options).id)]
+    ids = jobs.enqueue_many(jobs.Draft(payload, **options) for payload, options in drafts)
+    return [str(job_id) for job_id in ids]
+
+
+if __name__ == "__main__":
+    main()

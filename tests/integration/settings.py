@@ -1,0 +1,19 @@
+"""Settings of the processes that integration tests start: durations and sabotage by environment."""
+
+import json
+import os
+
+from tests.settings import *  # noqa: F403
+
+JOBS = json.loads(os.environ.get("FLEET_JOBS", "{}"))
+
+if os.environ.get("FLEET_UNFENCED"):
+    INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]  # noqa: F405
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} [{process}] {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO", "propagate": False}},
+}

@@ -1,0 +1,46 @@
+"""Handlers that do not end by themselves are ended, soon after their timeout and alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.integration.fleet import Fleet
+
+TIMEOUT = 1.0
+
+
+@pytest.mark.parametrize("how", ["spin", "deaf", "native"])
+def test_a_deaf_handler_ends_two_seconds_after_its_timeout(fleet: Fleet, how: str) -> None:
+    """``while True: pass``, ``except BaseException``, C code that holds the interpreter's lock."""
+    fleet.dispatcher()
+    worker = fleet.worker("--concurrency=3")
+    neighbours = [fleet.enqueue("test.sleep", {"seconds": 30.0}) for _ in range(2)]
+    for job in neighbours:
+        fleet.running(job)
+    stuck = fleet.enqueue("test.hang", {"how": how}, timeout=TIMEOUT)
+    executor = fleet.running(stuck)
+    started_at = time.monotonic()
+    fleet.await_state(stuck, "failed", TIMEOUT + 2)
+    assert time.monotonic() - started_at < TIMEOUT + 2
+    assert fleet.query("SELECT outcome FROM jobs_attempt WHERE job_id = %s", [stuck]) == [
+        ("timeout",)
+    ]
+    # The neighbours begin again elsewhere, and it costs them nothing.
+    for job in neighbours:
+        assert fleet.running(job) != executor
+        assert fleet.numbers(job) == {"attempt": 2, "failures": 0, "crashes": 0, "releases": 1}
+    assert worker.alive
+    quick = fleet.enqueue("test.noop")
+    fleet.await_state(quick, "succeeded")
+
+
+def test_a_handler_that_looks_at_its_signal_ends_without_a_kill(fleet: Fleet) -> None:
+    fleet.dispatcher()
+    fleet.worker()
+    polite = fleet.enqueue("test.hang", {"how": "polite"}, timeout=0.3)
+    executor = fleet.running(polite)
+    fleet.await_state(polite, "failed", 2)
+    next_one = fleet.enqueue("test.sleep", {"seconds": 1.0})
+    assert fleet.running(next_one) == executor
