@@ -1,13 +1,23 @@
-"""`manage.py check`: wrong settings and risky set-ups, said before they hurt."""
+"""`manage.py check`: wrong settings and risky set-ups, said before they hurt.
+
+``E`` is an error, ``W`` a warning; ``check --deploy`` also looks at the Redis server.
+"""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import connections, router
 
-from jobs import conf
+from jobs import conf, registry
 from jobs.errors import ConfigError
+
+NOT_JSON = "the default serializer of RQ unpickles what it finds in Redis, which may be forged"
 
 
 @register("jobs")
@@ -18,3 +28,141 @@ def settings_are_valid(**_: Any) -> list[CheckMessage]:
     except ConfigError as error:
         return [Error(str(error), id="jobs.E001")]
     return []
+
+
+def _settings() -> conf.Settings | None:
+    """The settings in force; None where they do not parse, which has a message of its own."""
+    try:
+        return conf.settings()
+    except ConfigError:
+        return None
+
+
+@register("jobs")
+def database_is_there(**_: Any) -> list[CheckMessage]:
+    """The database alias exists, is PostgreSQL, and the routers send the jobs there."""
+    settings = _settings()
+    return list(_database(settings.DATABASE)) if settings else []
+
+
+def _database(alias: str) -> Iterator[CheckMessage]:
+    if alias not in connections.settings:
+        hint = _near(alias, connections.settings)
+        yield Error(f"JOBS['DATABASE'] is {alias!r}, which DATABASES lacks", hint, id="jobs.E002")
+        return
+    vendor = connections[alias].vendor
+    if vendor != "postgresql":
+        yield Error(
+            f"JOBS['DATABASE'] is {alias!r}, which is {vendor}; jobs live in PostgreSQL",
+            id="jobs.E003",
+        )
+    from jobs.models import Job
+
+    routed = router.db_for_write(Job)
+    if routed != alias:
+        yield Error(
+            f"JOBS['DATABASE'] is {alias!r}, but the routers send the jobs to {routed!r}",
+            "add 'jobs.router.JobsRouter' to DATABASE_ROUTERS, before others",
+            id="jobs.E004",
+        )
+
+
+@register("jobs")
+def connection_is_there(**_: Any) -> list[CheckMessage]:
+    """RQ_QUEUES has our connection, and nothing is unpickled."""
+    settings = _settings()
+    if settings is None:
+        return []
+    queues = getattr(django_settings, "RQ_QUEUES", None) or {}
+    name = settings.CONNECTION
+    if name not in queues:
+        message = f"JOBS['CONNECTION'] is {name!r}, which RQ_QUEUES lacks"
+        return [Error(message, _near(name, queues), id="jobs.E005")]
+    serializer = str(queues[name].get("SERIALIZER", ""))
+    if "json" not in serializer.lower():
+        hint = f"RQ_QUEUES[{name!r}]['SERIALIZER'] = 'rq.serializers.JSONSerializer'"
+        return [Warning(NOT_JSON, hint, id="jobs.W006")]
+    return []
+
+
+@register("jobs")
+def durations_fit(**_: Any) -> list[CheckMessage]:
+    """A shutdown gives handlers the time that they need."""
+    settings = _settings()
+    return list(_durations(settings)) if settings else []
+
+
+def _durations(settings: conf.Settings) -> Iterator[CheckMessage]:
+    if settings.DRAIN < settings.GRACE:
+        yield Warning(
+            f"JOBS['DRAIN'] ({settings.DRAIN:g} s) is shorter than JOBS['GRACE'] "
+            f"({settings.GRACE:g} s): at a shutdown handlers have less time to end than at a "
+            "timeout",
+            id="jobs.W007",
+        )
+    for handler in registry.handlers():
+        if handler.on_lost != "rerun" and handler.timeout > settings.DRAIN:
+            yield Warning(
+                f"{handler.kind} may run for {handler.timeout:g} s, but a shutdown waits "
+                f"{settings.DRAIN:g} s, and a job that is stopped then fails "
+                f"(on_lost={handler.on_lost!r})",
+                "raise JOBS['DRAIN'], shorten its timeout, or have it obey ctx.checkpoint()",
+                id="jobs.W008",
+            )
+
+
+@register("jobs", Tags.security, deploy=True)
+def redis_is_closed_to_strangers(**_: Any) -> list[CheckMessage]:
+    """Redis is on this machine, or behind TLS or a password."""
+    if _settings() is None or connection_is_there():
+        return []
+    from jobs.engine import rq
+
+    pool = rq.client().connection_pool
+    address = pool.connection_kwargs
+    host = str(address.get("host", "localhost"))
+    is_local = "path" in address or "host" not in address or _is_loopback(host)
+    if is_local or address.get("password") or "SSL" in pool.connection_class.__name__:
+        return []
+    return [
+        Warning(
+            f"Redis at {host} is reached over the network, without TLS and without a password",
+            "give it a password and TLS (rediss://…), or bind it to this machine",
+            id="jobs.W009",
+        )
+    ]
+
+
+@register("jobs", deploy=True)
+def redis_keeps_what_it_is_given(**_: Any) -> list[CheckMessage]:
+    """Redis answers and evicts nothing."""
+    if _settings() is None or connection_is_there():
+        return []
+    from jobs.engine import rq
+
+    try:
+        policy = rq.server_info().policy
+    except (*rq.Unavailable, KeyError) as error:
+        return [Warning(f"Redis cannot be reached: {error}", id="jobs.W011")]
+    if policy == "noeviction":
+        return []
+    return [
+        Warning(
+            f"the maxmemory-policy of Redis is {policy or 'unknown'}: short of memory, it may "
+            "drop the lists of queued jobs, which delays them",
+            "set maxmemory-policy noeviction",
+            id="jobs.W010",
+        )
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _near(name: str, known: Any) -> str | None:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else None
