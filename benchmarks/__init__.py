@@ -1,1 +1,24 @@
-"""Measuring the engine beside plain rq, on the same servers, in the same run."""
+"""Measuring the engine beside plain rq, on the same servers, in the same run.
+
+``python -m benchmarks`` runs every workload, ``python -m benchmarks drain_10k`` one of them;
+``make bench`` and ``make bench ONLY=drain_10k`` do the same. The table shows each figure beside
+its targets; ``out/latest.json`` holds everything that was measured. A workload that is measured
+alone replaces its own entry there; each says when it was measured.
+
+Method:
+
+* PostgreSQL and Valkey are started for the run, in a folder below /var/tmp (a disk, where /tmp
+  may be memory), with fsync and synchronous_commit on. The time of an fsync there is printed,
+  because every figure depends on it.
+* Workers and dispatcher are the real commands. Every handler appends 24 bytes to a file; rates
+  come from the time stamps in it, never from what a queue says of itself. The first 5 % are left
+  out. After a drain the rows must agree that every job succeeded.
+* Workers start on a full queue. Before it is filled, TRUNCATE and FLUSHALL; after it is filled,
+  VACUUM ANALYZE and CHECKPOINT.
+* Two rq SimpleWorkers run just before each measured drain, in a Redis database of their own.
+  Ratios are medians over such neighbours. Two Workers, which fork for every job, run once.
+* Before a drain the driver waits a few seconds for other people's processes to leave the machine
+  alone, and it says how many cores those used meanwhile where that was more than 0.3.
+
+What a workload measures, and how, stands in its module.
+"""

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import bench
 from benchmarks.bench import Bench
-from benchmarks.result import Check, Figures, Result
+from benchmarks.result import Check, Figures, Result, paired_ratio
 
 ROUND = 150
 CLOSED_FOR = 0.3
@@ -57,7 +57,7 @@ def atomic_1000(b: Bench) -> Result:
         timed.measure("rq_simple", _nothing, _rq_enqueues(b), size)
     ours = timed.figures("jobdesk")
     check = Check("in one atomic(), per second", ours["rate"], must=8000, aim=15_000)
-    return Result(timed.all(), [check], _ratio(timed))
+    return Result(timed.all(), [check], timed.ratio())
 
 
 def bulk(b: Bench) -> Result:
@@ -75,7 +75,7 @@ def bulk(b: Bench) -> Result:
         b.reset()
         timed.measure("jobdesk", _nothing, ours, size)
         timed.measure("rq_simple", _nothing, _rq_bulk(b), size)
-    ratio = _ratio(timed)
+    ratio = timed.ratio()
     return Result(timed.all(), [Check("x rq enqueue_many", ratio, must=2.5, aim=4)], ratio)
 
 
@@ -90,7 +90,7 @@ def _one_by_one(b: Bench, enqueue: Callable[[], str], must: float, aim: float) -
         timed.measure("rq_simple", _nothing, _rq_enqueues(b), ROUND)
     for _ in range(2 if b.quick else 11):
         timed.measure("jobdesk_pending", _closed, enqueues, ROUND)
-    ratio = _ratio(timed)
+    ratio = timed.ratio()
     return Result(timed.all(), [Check("x rq enqueue", ratio, must, aim)], ratio)
 
 
@@ -189,7 +189,8 @@ class _Timed:
     def all(self) -> dict[str, Figures]:
         return {who: self.figures(who) for who in self._rounds}
 
-
-def _ratio(timed: _Timed) -> float:
-    ours, plain = timed.figures("jobdesk"), timed.figures("rq_simple")
-    return round(float(ours["rate"] / plain["rate"]), 2)
+    def ratio(self) -> float:
+        """The median of the ratios of neighbouring rounds."""
+        ours = [{"rate": size / took} for took, size, _ in self._rounds["jobdesk"][1:]]
+        plain = [{"rate": size / took} for took, size, _ in self._rounds["rq_simple"][1:]]
+        return paired_ratio(ours, plain)

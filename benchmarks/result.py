@@ -16,22 +16,18 @@ class Check:
 
     what: str
     value: float
-    must: float | None
+    must: float
     aim: float | None = None
     lower_is_better: bool = False
     unit: str = ""
 
     @property
     def verdict(self) -> str:
-        if self._reaches(self.aim):
-            return "aim"
-        if self._reaches(self.must):
-            return "must"
-        return "-" if self.must is None else "MISSED"
+        if not self._reaches(self.must):
+            return "MISSED"
+        return "must" if self.aim is None or not self._reaches(self.aim) else "aim"
 
-    def _reaches(self, target: float | None) -> bool:
-        if target is None:
-            return False
+    def _reaches(self, target: float) -> bool:
         return self.value <= target if self.lower_is_better else self.value >= target
 
     def to_json(self) -> Figures:
@@ -66,8 +62,8 @@ def median_run(runs: Sequence[Figures]) -> Figures:
 
 def paired_ratio(ours: Sequence[Figures], baseline: Sequence[Figures]) -> float:
     """The median of the ratios of neighbours: a busy moment of the machine hits both alike."""
-    pairs = zip(ours, baseline, strict=True)
-    return round(statistics.median(a["rate"] / b["rate"] for a, b in pairs), 2)
+    ratios = [float(a["rate"] / b["rate"]) for a, b in zip(ours, baseline, strict=True)]
+    return round(statistics.median(ratios), 2)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -1,0 +1,81 @@
+"""The benchmarks run, say clearly what they cannot do, and read PostgreSQL's log rightly."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import report
+from benchmarks.__main__ import main
+from benchmarks.aged import statement_durations
+from benchmarks.result import Check, median_run, paired_ratio
+from benchmarks.workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_list_names_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == [workload.name for workload in WORKLOADS]
+    assert {"drain_10k", "enqueue_single", "latency_50", "backlog_1m", "memory"} <= set(listed)
+    assert len(set(listed)) == len(listed)
+
+
+def test_an_unknown_name_ends_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drain_10"]) == 2
+    assert "no workload is called 'drain_10'; did you mean 'drain_10k'?" in capsys.readouterr().err
+
+
+def test_a_workload_runs_beside_its_baseline() -> None:
+    path = report.OUT / "quick.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks", "--quick", "drain_10k"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = json.loads(path.read_text())["workloads"]["drain_10k"]
+    assert found["jobdesk"]["jobs"] == 1000
+    assert found["rq_simple"]["rate"] > 0
+    assert found["ratio"] == pytest.approx(
+        found["jobdesk"]["rate"] / found["rq_simple"]["rate"], abs=0.01
+    )
+
+
+def test_a_check_knows_which_target_it_reached() -> None:
+    assert Check("", 30, must=18, aim=28).verdict == "aim"
+    assert Check("", 20, must=18, aim=28).verdict == "must"
+    assert Check("", 17, must=18, aim=28).verdict == "MISSED"
+    assert Check("", 1.02, must=1.1, aim=1.05, lower_is_better=True).verdict == "aim"
+    assert Check("", 6, must=5, aim=8, lower_is_better=True).verdict == "MISSED"
+    assert Check("", 1.20, must=1.1, aim=1.05, lower_is_better=True).verdict == "MISSED"
+
+
+def test_medians_of_runs_and_of_pairs() -> None:
+    ours = [{"rate": 100.0}, {"rate": 10.0}, {"rate": 90.0}]
+    plain = [{"rate": 10.0}, {"rate": 1.0}, {"rate": 5.0}]
+    assert median_run(ours)["rate"] == 90.0
+    assert median_run(ours)["rates"] == [100.0, 10.0, 90.0]
+    assert paired_ratio(ours, plain) == 10.0
+
+
+LOG = """\
+2026-11-18 10:00:00.000 UTC [11] jobdesk LOG:  duration: 0.500 ms  parse <unnamed>:
+\tWITH l AS MATERIALIZED (SELECT 1)
+\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+2026-11-18 10:00:00.000 UTC [22] jobdesk LOG:  duration: 2.000 ms  statement: SELECT 1
+2026-11-18 10:00:00.001 UTC [11] jobdesk LOG:  duration: 1.000 ms  bind <unnamed>:
+\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+2026-11-18 10:00:00.001 UTC [22] jobdesk LOG:  duration: 0.1 ms  parse <unnamed>: SELECT jobs_dispatch($1)
+2026-11-18 10:00:00.001 UTC [22] jobdesk LOG:  duration: 0.2 ms  execute <unnamed>: SELECT jobs_dispatch($1)
+2026-11-18 10:00:00.002 UTC [11] jobdesk LOG:  duration: 4.000 ms  execute <unnamed>:
+\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+2026-11-18 10:00:00.003 UTC [11] jobdesk LOG:  checkpoint starting: time
+"""  # noqa: E501 - as PostgreSQL writes it
+
+
+def test_a_statements_duration_is_that_of_all_its_steps() -> None:
+    found = statement_durations(LOG.splitlines(keepends=True))
+    assert found["claim"] == [pytest.approx(5.5)]
+    assert found["dispatch"] == [pytest.approx(0.3)]
