@@ -54,9 +54,16 @@ class Payload(BaseModel):
         for name in (kind, *aliases):
             if problem := name_problem(name):
                 raise HandlerError(f"{cls.__qualname__}: kind {problem}")
-        if not isinstance(version, int) or not 1 <= version <= 32767:
+        if type(version) is not int or not 1 <= version <= 32767:
             raise HandlerError(f"{cls.__qualname__}: version must lie between 1 and 32767")
         cls.kind, cls.aliases, cls.version = kind, aliases, version
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        # Pydantic would let it: the row would then be of another kind than its class.
+        for name in ("kind", "aliases", "version"):
+            if name in cls.model_fields:
+                raise HandlerError(f"{cls.__qualname__}: a field cannot be called {name!r}")
 
     @classmethod
     def upcast(cls, data: dict[str, Any], version: int) -> dict[str, Any]:

@@ -83,6 +83,12 @@ def handler(
     job's result. ``atomic`` runs it in one transaction with its own completion.
     """
 
+    # Also where the decorator is used without parentheses, which would register nothing.
+    if not (isinstance(payload, type) and issubclass(payload, Payload) and payload.kind):
+        raise HandlerError(
+            f"handler: payload must be a jobs.Payload subclass with a kind, got {payload!r}"
+        )
+
     def register(function: F) -> F:
         settings = conf.settings()
         made = Handler(
@@ -91,9 +97,9 @@ def handler(
             queue=settings.DEFAULT_QUEUE if queue is None else queue,
             max_attempts=settings.MAX_ATTEMPTS if max_attempts is None else max_attempts,
             backoff=Exponential() if backoff is None else backoff,
-            timeout=_default_timeout(atomic) if timeout is None else seconds(timeout),
-            expires=None if expires is None else seconds(expires),
-            lease=settings.LEASE if lease is None else seconds(lease),
+            timeout=_default_timeout(atomic) if timeout is None else _seconds("timeout", timeout),
+            expires=None if expires is None else _seconds("expires", expires),
+            lease=settings.LEASE if lease is None else _seconds("lease", lease),
             on_lost=on_lost,
             crash_limit=crash_limit,
             replayable=replayable,
@@ -151,6 +157,12 @@ def unregister(kind: str) -> None:
         del _by_name[name]
 
 
+def _seconds(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        raise HandlerError(f"handler: {name} must be seconds or a timedelta, got {value!r}")
+    return seconds(value)
+
+
 def _default_timeout(atomic: bool) -> float:
     timeout = conf.settings().TIMEOUT
     return min(timeout, ATOMIC_TIMEOUT_LIMIT) if atomic else timeout
@@ -175,26 +187,32 @@ def _identity(h: Handler) -> tuple[str, str]:
     return h.function.__module__, h.function.__qualname__
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _validate(h: Handler) -> None:
     def require(condition: bool, problem: str) -> None:
         if not condition:
             raise HandlerError(f"handler of {h.payload.__qualname__}: {problem}")
 
-    require(
-        isinstance(h.payload, type) and issubclass(h.payload, Payload) and bool(h.payload.kind),
-        "its payload must be a jobs.Payload subclass with a kind",
-    )
     require(not name_problem(h.queue), f"queue {name_problem(h.queue)}")
     require(
-        isinstance(h.max_attempts, int) and 1 <= h.max_attempts <= 1000,
+        _is_count(h.max_attempts) and 1 <= h.max_attempts <= 1000,
         "max_attempts must lie between 1 and 1000",
     )
     require(isinstance(h.backoff, Backoff), "backoff must be Delays, Exponential, Linear, Fixed…")
     require(0 < h.timeout <= _LONGEST, "timeout must be positive and at most 366 days")
     require(h.expires is None or 0 < h.expires <= _LONGEST * 10, "expires must be positive")
     require(h.lease >= conf.settings().LEASE, "lease cannot be shorter than JOBS['LEASE']")
+    require(h.lease <= _LONGEST, "lease must be at most 366 days")
     require(h.on_lost in ("rerun", "fail", "in_doubt"), f"on_lost {h.on_lost!r} is unknown")
-    require(1 <= h.crash_limit <= 1000, "crash_limit must lie between 1 and 1000")
+    require(
+        _is_count(h.crash_limit) and 1 <= h.crash_limit <= 1000,
+        "crash_limit must lie between 1 and 1000",
+    )
+    for flag in ("replayable", "dead_letter", "atomic"):
+        require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")
     if h.atomic:
         require(not h.is_async, "atomic handlers cannot be async")
         require(

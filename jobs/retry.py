@@ -7,6 +7,7 @@ computed delay. A ``Retry-After`` given by the handler is a floor that no jitter
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,9 @@ Duration = float | int | timedelta
 
 ADDITIVE_SHARE = 0.25
 """``additive`` jitter adds up to this share of the delay."""
+
+
+LONGEST = timedelta(days=366).total_seconds()
 
 
 def seconds(value: Duration) -> float:
@@ -51,7 +55,12 @@ def _require(condition: bool, problem: str) -> None:
 def _check(jitter: Jitter, **durations: float) -> None:
     _require(jitter in ("none", "full", "additive"), f"jitter {jitter!r} is unknown")
     for name, value in durations.items():
-        _require(0 <= value < 366 * 86400, f"{name} must lie between 0 and 366 days, got {value}")
+        _require(_is_number(value), f"{name} must be a number of seconds, got {value!r}")
+        _require(0 <= value < LONGEST, f"{name} must lie between 0 and 366 days, got {value}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, init=False)
@@ -63,10 +72,11 @@ class Delays:
 
     def __init__(self, *delays: Duration, jitter: Jitter = "additive") -> None:
         _require(bool(delays), "Delays() needs at least one delay")
-        object.__setattr__(self, "delays", tuple(seconds(d) for d in delays))
-        object.__setattr__(self, "jitter", jitter)
-        for delay in self.delays:
+        plain = tuple(d.total_seconds() if isinstance(d, timedelta) else d for d in delays)
+        for delay in plain:
             _check(jitter, delay=delay)
+        object.__setattr__(self, "delays", tuple(float(d) for d in plain))
+        object.__setattr__(self, "jitter", jitter)
 
     def delay(self, failures: int, draw: float = 0.0) -> float:
         index = min(max(failures, 1), len(self.delays)) - 1
@@ -84,7 +94,8 @@ class Exponential:
 
     def __post_init__(self) -> None:
         _check(self.jitter, base=self.base, cap=self.cap)
-        _require(self.factor >= 1, "factor must be at least 1")
+        _require(_is_number(self.factor), f"factor must be a number, got {self.factor!r}")
+        _require(1 <= self.factor < math.inf, "factor must be finite and at least 1")
 
     def delay(self, failures: int, draw: float = 0.0) -> float:
         exponent = min(max(failures, 1) - 1, 64)
@@ -136,5 +147,7 @@ class Immediate:
 
 def next_delay(policy: Backoff, failures: int, floor: float = 0.0) -> float:
     """Seconds until the next attempt, drawn with jitter, never below ``floor``."""
-    draw = random.random()
-    return max(policy.delay(failures, draw), floor)
+    delay = policy.delay(failures, random.random())
+    # A policy of the project's own may answer anything; NaN is no moment, nor is infinity.
+    delay = min(delay, LONGEST * (1 + ADDITIVE_SHARE)) if delay == delay else 0.0
+    return max(delay, floor)

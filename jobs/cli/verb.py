@@ -42,8 +42,9 @@ def weighted_queues(text: str) -> tuple[tuple[str, int], ...]:
     queues: dict[str, int] = {}
     for item in text.split(","):
         name, _, last = item.strip().rpartition(":")
-        weight = int(last) if name and last.isascii() and last.isdigit() else 0
-        if not weight:
+        if name and last.isascii() and last.isdigit():
+            weight = int(last[:9])
+        else:
             name, weight = item.strip(), 1
         if problem := name_problem(name):
             raise ArgumentTypeError(f"queue {problem}")
