@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 from django.db import Error, transaction
@@ -25,6 +26,7 @@ DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
 """A list holds so many seconds of work, by the measured pace."""
 LIVE_INTERVAL = 0.25
+STOCK_INTERVAL = 1.0
 BUSY_PAUSE = 0.004
 
 
@@ -57,7 +59,9 @@ class Dispatcher:
     def __init__(self, name: str) -> None:
         self._name = name
         self._feeds: dict[str, _Feed] = {}
-        self._live_at = 0.0
+        self._live_at = self._stock_at = 0.0
+        self._stock_workers = rq.StockWorkers()
+        self._stock: dict[str, int] = {}
         self._known: set[str] = set()
         self._stopping = False
         self._reconciler = Reconciler(name)
@@ -117,7 +121,8 @@ class Dispatcher:
         if moment - self._live_at < LIVE_INTERVAL:
             return
         self._live_at = moment
-        live = leases.live_queues()
+        live = Counter(leases.live_queues())
+        live.update(self._look_for_stock_workers(moment))
         if unknown := set(live) - self._known:
             know_queues(unknown)
             self._known |= unknown
@@ -125,6 +130,19 @@ class Dispatcher:
             del self._feeds[gone]
         for queue, slots in live.items():
             self._feeds.setdefault(queue, _Feed()).slots = slots
+
+    def _look_for_stock_workers(self, moment: float) -> dict[str, int]:
+        """RQ's own workers have no lease while they wait, but a place in RQ's registry.
+
+        That is a hint by somebody who may be a stranger: it only counts for queues with jobs.
+        """
+        if moment - self._stock_at >= STOCK_INTERVAL:
+            self._stock_at = moment
+            workers = self._stock_workers.by_queue()
+            used = set(workers) & self._known
+            used |= with_ready_jobs(set(workers) - used)
+            self._stock = {queue: workers[queue] for queue in used}
+        return self._stock
 
     def _wait(self) -> None:
         if any(feed.backlog for feed in self._feeds.values()):
@@ -155,6 +173,18 @@ UPDATE jobs_job j SET wait = 0 FROM due WHERE j.id = due.id
 def promote(limit: int = 2000) -> int:
     """Jobs whose time has come are ready."""
     return sql.repeating(lambda: sql.run(_PROMOTE, [limit]))
+
+
+def with_ready_jobs(queues: set[str]) -> set[str]:
+    """Those of the queues in which jobs wait for nothing but their dispatch."""
+    if not queues:
+        return set()
+    found = sql.rows(
+        "SELECT q FROM unnest(%s::text[]) q WHERE EXISTS "
+        "(SELECT 1 FROM jobs_job WHERE queue = q AND state = 'pending' AND wait = 0)",
+        [sorted(queues)],
+    )
+    return {row[0] for row in found}
 
 
 def know_queues(names: set[str]) -> None:

@@ -10,6 +10,7 @@ import functools
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from redis.retry import Retry
 from rq import version
 
 from jobs import conf
+from jobs.names import name_problem
 
 Unavailable = (redis.RedisError, OSError)
 """What any Redis call may raise while Redis is away."""
@@ -294,6 +296,45 @@ def server_info() -> ServerInfo:
 def serializer() -> str:
     """The serializer that RQ_QUEUES names for our connection; nothing where it names none."""
     return str(django_rq.settings.QUEUES.get(conf.settings().CONNECTION, {}).get("SERIALIZER", ""))
+
+
+_COMMANDS = "rq:pubsub:"
+_STOCK_LIMIT = 500
+"""So many stock workers are looked at; a stranger could invent any number."""
+
+
+class StockWorkers:
+    """RQ's own workers on this Redis.
+
+    Each listens to a channel for commands for as long as it lives, which the workers of this
+    project do not; its entry in RQ's registry tells its queues. What was read once is remembered
+    while the channel lives, because a stock worker does not register again after Redis was wiped.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[str]] = {}
+
+    def by_queue(self) -> dict[str, int]:
+        """How many of them listen to each queue."""
+        channels = cast("list[bytes]", client().pubsub_channels(f"{_COMMANDS}*"))[:_STOCK_LIMIT]
+        names = {c.decode(errors="replace").removeprefix(_COMMANDS) for c in channels}
+        known = {name: self._queues[name] for name in names & set(self._queues)}
+        known.update(self._read(sorted(names - set(known))))
+        self._queues = known
+        return Counter(queue for queues in known.values() for queue in queues)
+
+    def _read(self, names: list[str]) -> dict[str, list[str]]:
+        if not names:
+            return {}
+        pipe = client().pipeline(transaction=False)
+        for name in names:
+            pipe.hget(f"rq:worker:{name}", "queues")
+        found = {}
+        for name, raw in zip(names, pipe.execute(raise_on_error=False), strict=True):
+            if isinstance(raw, bytes):
+                queues = raw[:10_000].decode(errors="replace").split(",")
+                found[name] = [queue for queue in queues if not name_problem(queue)]
+        return found
 
 
 class JobsWorker(rq.Worker):
