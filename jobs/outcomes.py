@@ -45,6 +45,29 @@ class RetryAfter(Steer):
         super().__init__(reason or f"retry after {self.delay:g} s")
 
 
+class RateLimited(Steer):
+    """Closes a scope for everyone until ``retry_after`` has passed, and runs the job again then.
+
+    ``scope`` is ``"kind"`` (the default), ``"queue"`` or ``"key"`` (the job's limit key). Uses no
+    attempt.
+    """
+
+    def __init__(
+        self, retry_after: Duration, scope: Literal["kind", "queue", "key"] = "kind"
+    ) -> None:
+        self.delay = seconds(retry_after)
+        if not 0 <= self.delay <= timedelta(days=366).total_seconds():
+            raise ValueError("RateLimited: retry_after must lie between 0 and 366 days")
+        if scope not in ("kind", "queue", "key"):
+            raise ValueError(f"RateLimited: scope must be 'kind', 'queue' or 'key', got {scope!r}")
+        self.scope = scope
+        super().__init__(f"rate limited for {self.delay:g} s")
+
+
+class InDoubt(Steer):
+    """Parks the job for a person: nobody knows whether one of its effects happened."""
+
+
 class Stopped(BaseException):
     """Raised by ``ctx.checkpoint()`` once the job has been told to stop."""
 
@@ -62,6 +85,9 @@ Ending = Literal[
     "lost",  # its executor fell silent, or was stopped with the handler still in it
     "released",  # it was handed back before anything was done
     "cancelled",  # it obeyed a cancel request
+    "preempted",  # it made way for another job
+    "held",  # a limit or an open circuit stopped it before it did anything
+    "in_doubt",  # nobody knows whether one of its effects happened
     "unknown_kind",  # nobody here knows the kind
     "bad_payload",  # the stored payload no longer validates
     "bad_result",  # the returned value cannot be stored
@@ -97,13 +123,16 @@ class Move:
     failed: int = 0
     crashed: int = 0
     released: int = 0
+    preempted: int = 0
     attempt: str | None = None
     """The outcome of the Attempt row, or None when the attempt leaves none."""
     reason: str = ""
     """Why a failed job failed, as one word; also the reason of its dead letter."""
 
 
-_FINAL_ENDINGS = frozenset({"unrecoverable", "unknown_kind", "bad_payload", "bad_result"})
+_FINAL_ENDINGS = frozenset(
+    {"unrecoverable", "unknown_kind", "bad_payload", "bad_result", "in_doubt"}
+)
 
 DEFAULT_CRASH_LIMIT = 3
 RELEASE_LIMIT = 100
@@ -128,11 +157,16 @@ def decide(
         return _release(counters, why)
     if ending in ("crashed", "lost"):
         return _lose(ending, counters, handler, why)
+    if ending == "preempted":
+        return Move(JobState.PENDING, why, delay=floor, preempted=1)
+    if ending == "held":
+        return Move(JobState.PENDING, why, delay=floor)
     if ending in _FINAL_ENDINGS or handler is None:
         return Move(JobState.FAILED, why, failed=1, attempt="failed", reason=ending)
     outcome = "timeout" if ending == "timeout" else "failed"
     failures = counters.failures + 1
-    if failures >= counters.max_attempts:
+    given_up = ending == "timeout" and handler.on_timeout == "fail"
+    if given_up or failures >= counters.max_attempts:
         reason = "timeout" if ending == "timeout" else "exhausted"
         return Move(JobState.FAILED, why, failed=1, attempt=outcome, reason=reason)
     delay = next_delay(handler.backoff, failures, floor)

@@ -15,11 +15,15 @@ from typing import Any, Literal, TypeVar
 
 from jobs import conf
 from jobs.errors import HandlerError, UnknownKind
+from jobs.limits import Limit, Rate
 from jobs.names import name_problem
 from jobs.outcomes import DEFAULT_CRASH_LIMIT
 from jobs.payloads import Payload
 from jobs.retry import Backoff, Duration, Exponential, seconds
 
+OnTimeout = Literal["retry", "fail"]
+Keep = timedelta | int
+"""How long finished jobs are kept: so long, or the last so many."""
 OnLost = Literal["rerun", "fail", "in_doubt"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +50,14 @@ class Handler:
     dead_letter: bool
     atomic: bool
     is_async: bool
+    limit: Limit | None
+    per_key: Limit | None
+    on_timeout: OnTimeout
+    preempts: bool
+    preemptible: bool
+    killable: bool
+    keep_completed: Keep | None
+    keep_failed: Keep | None
 
     @property
     def kind(self) -> str:
@@ -54,7 +66,7 @@ class Handler:
     @property
     def has_admission_rules(self) -> bool:
         """Whether the dispatcher must have its say before a job of this kind may be queued."""
-        return False
+        return self.limit is not None or self.per_key is not None
 
 
 _handlers: dict[str, Handler] = {}
@@ -76,11 +88,25 @@ def handler(
     replayable: bool = True,
     dead_letter: bool = True,
     atomic: bool = False,
+    concurrency: int | None = None,
+    rate: str | Rate | None = None,
+    burst: float | None = None,
+    per_key: Limit | None = None,
+    on_timeout: OnTimeout = "retry",
+    preempts: bool = False,
+    preemptible: bool = False,
+    killable: bool = False,
+    keep_completed: Keep | None = None,
+    keep_failed: Keep | None = None,
 ) -> Callable[[F], F]:
     """Registers the decorated function for the payload's kind.
 
     The function takes ``(ctx, payload)`` and may be ``async``; what it returns is stored as the
-    job's result. ``atomic`` runs it in one transaction with its own completion.
+    job's result. ``atomic`` runs it in one transaction with its own completion. ``concurrency``
+    and ``rate`` hold for the kind over the whole fleet, ``per_key`` for each ``limit_key`` given
+    at enqueue. ``preempts`` lets its jobs push ``preemptible`` ones of lower priority off their
+    exclusive key; one that does not obey may be killed where it is ``killable``. ``keep_completed``
+    and ``keep_failed`` say how long finished jobs stay: a duration, or how many.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -106,6 +132,14 @@ def handler(
             dead_letter=dead_letter,
             atomic=atomic,
             is_async=inspect.iscoroutinefunction(function),
+            limit=_limit(concurrency, rate, burst),
+            per_key=per_key,
+            on_timeout=on_timeout,
+            preempts=preempts,
+            preemptible=preemptible,
+            killable=killable,
+            keep_completed=keep_completed,
+            keep_failed=keep_failed,
         )
         _validate(made)
         _register(made)
@@ -182,6 +216,12 @@ def _register(made: Handler) -> None:
         _by_name[name] = made
 
 
+def _limit(at_once: int | None, rate: str | Rate | None, burst: float | None) -> Limit | None:
+    if at_once is None and rate is None and burst is None:
+        return None
+    return Limit(at_once, rate, burst)
+
+
 def _identity(h: Handler) -> tuple[str, str]:
     # By name, not by object: reloading a module registers the same handler once more.
     return h.function.__module__, h.function.__qualname__
@@ -211,7 +251,17 @@ def _validate(h: Handler) -> None:
         _is_count(h.crash_limit) and 1 <= h.crash_limit <= 1000,
         "crash_limit must lie between 1 and 1000",
     )
-    for flag in ("replayable", "dead_letter", "atomic"):
+    require(h.on_timeout in ("retry", "fail"), f"on_timeout {h.on_timeout!r} is unknown")
+    require(h.per_key is None or isinstance(h.per_key, Limit), "per_key must be a jobs.Limit")
+    for name in ("keep_completed", "keep_failed"):
+        keep = getattr(h, name)
+        require(
+            keep is None
+            or (_is_count(keep) and keep >= 0)
+            or (isinstance(keep, timedelta) and keep >= timedelta(0)),
+            f"{name} must be a timedelta or a whole number of jobs",
+        )
+    for flag in ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable"):
         require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")
     if h.atomic:
         require(not h.is_async, "atomic handlers cannot be async")

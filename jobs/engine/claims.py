@@ -14,8 +14,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from jobs import conf, registry
-from jobs.engine import sql
+from jobs.engine import rq, sql
+from jobs.engine.flow import Flow
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
 from jobs.jsontext import printable
@@ -23,6 +26,10 @@ from jobs.outcomes import Counters, Fault, Move
 from jobs.states import JobState
 
 log = logging.getLogger("jobs.claims")
+
+
+OWING = Flow.EXCLUSIVE | Flow.BATCH | Flow.FOLLOWED | Flow.KEYED
+"""A job with one of these owes something to others when it moves."""
 
 
 @dataclass(slots=True)
@@ -45,6 +52,8 @@ class Claim:
     priority: int
     cancel_requested: bool
     token: UUID
+    flow: int
+    limit_key: str | None
 
     @property
     def counters(self) -> Counters:
@@ -53,7 +62,10 @@ class Claim:
 
 _COLUMNS = """j.id, kind, queue, payload::text, payload_version, attempt, failures, crashes,
   releases, max_attempts, timeout, tenant, correlation_id, priority,
-  cancel_requested_at IS NOT NULL, token"""
+  cancel_requested_at IS NOT NULL, token, flow, limit_key"""
+
+_STALE_ADMISSION = 2
+"""Seconds after which an admission at a rate no longer holds: tokens must not pile up in Redis."""
 
 _CLAIM = f"""
 WITH l AS MATERIALIZED (
@@ -63,6 +75,10 @@ UPDATE jobs_job j SET state = 'running', attempt = attempt + 1, token = %s, owne
   started_at = l.now, moved_by = %s
 FROM l WHERE j.id = l.id AND l.state = 'queued' AND run_at <= l.now
   AND (expires_at IS NULL OR expires_at > l.now) AND cancel_requested_at IS NULL
+  AND (flow & {Flow.PACED} = 0 OR queued_at > l.now - interval '{_STALE_ADMISSION} s')
+  AND (NOT EXISTS (SELECT 1 FROM jobs_closure) OR NOT EXISTS (SELECT 1 FROM jobs_closure c
+    WHERE c.scope IN ('queue:' || queue, 'kind:' || kind, 'tenant:' || tenant,
+      'key:' || exclusive_key) AND (c.until IS NULL OR c.until > l.now)))
 RETURNING {_COLUMNS}
 """  # noqa: S608 - constant columns
 
@@ -108,36 +124,35 @@ class Ended:
         return self.move.state is JobState.FAILED and (handler is None or handler.dead_letter)
 
 
-_SUCCEED = """
-WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[])
-    AS t(id, token, result)),
-l AS MATERIALIZED (SELECT j.id, d.result FROM jobs_job j JOIN d USING (id)
-  WHERE j.owner IS NOT NULL AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j)
-UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
-  result = l.result::jsonb, error = '', reason = '', moved_by = %s
-FROM l WHERE j.id = l.id RETURNING j.id
-"""
-
-
 def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
     """The jobs whose success was accepted; the others had been taken away before."""
     parameters = [
         [s.claim.id for s in successes],
         [s.claim.token for s in successes],
-        [s.result for s in successes],
+        "[" + ",".join(s.result for s in successes) + "]",
         worker,
     ]
-    return {row[0] for row in sql.repeating(lambda: sql.bound_rows(_SUCCEED, parameters))}
+    [(refused, freed)] = sql.repeating(
+        lambda: sql.bound_rows("SELECT * FROM jobs_succeed(%s, %s, %s::jsonb, %s)", parameters)
+    )
+    if freed:
+        nudge()
+    return {s.claim.id for s in successes} - set(refused)
+
+
+def nudge() -> None:
+    """Once it is committed that a place is free, a dispatcher is told."""
+    transaction.on_commit(rq.try_nudge, using=sql.alias(), robust=True)
 
 
 # A cancel request that arrived meanwhile wins over another attempt. The attempt row and the
 # dead letter are written by the same statement as the move, from the rows that really moved.
 _END = """
 WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[],
-    %s::float8[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::text[], %s::boolean[], %s::text[])
-  AS t(id, token, target, why, delay, failed, crashed, released, outcome, reason, error_class,
-    message, traceback, bury, fingerprint)),
+    %s::float8[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[],
+    %s::text[], %s::text[], %s::boolean[], %s::text[])
+  AS t(id, token, target, why, delay, failed, crashed, released, preempted, outcome, reason,
+    error_class, message, traceback, bury, fingerprint)),
 l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
       AS cancelled, jobs_clock() AS now
   FROM jobs_job j JOIN d USING (id)
@@ -152,13 +167,13 @@ m AS (UPDATE jobs_job j SET
         - j.priority * %s ELSE j.rank END,
     wait = CASE WHEN l.target = 'pending' AND l.delay > 0 THEN 1 ELSE 0 END,
     failures = j.failures + l.failed, crashes = j.crashes + l.crashed,
-    releases = j.releases + l.released,
+    releases = j.releases + l.released, preemptions = j.preemptions + l.preempted,
     error = CASE WHEN l.error_class = '' THEN j.error
       ELSE left(l.error_class || ': ' || l.message, 1000) END,
     reason = CASE WHEN l.target = 'failed' THEN l.reason ELSE '' END,
     queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why
   FROM l WHERE j.id = l.id
-  RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason),
+  RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow),
 a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, worker,
     started_at, ended_at)
   SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, %s, m.started_at, l.now
@@ -173,7 +188,7 @@ b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason,
   ON CONFLICT (job_id) WHERE state = 'open' DO UPDATE SET attempt = excluded.attempt,
     reason = excluded.reason, fingerprint = excluded.fingerprint, summary = excluded.summary,
     expires_at = excluded.expires_at)
-SELECT id, state FROM m
+SELECT id, state, flow FROM m
 """
 
 MESSAGE_LIMIT = 4000
@@ -185,7 +200,7 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
     """The state each job moved to; those missing had been taken away before."""
     from jobs.engine.intake import PRIORITY_STEP_MS
 
-    columns: list[list[Any]] = [[] for _ in range(15)]
+    columns: list[list[Any]] = [[] for _ in range(16)]
     for ended in endings:
         for column, value in zip(columns, _ended_row(ended), strict=True):
             column.append(value)
@@ -196,8 +211,23 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
         worker,
         conf.settings().DEAD_LETTER_RETENTION,
     ]
-    moved = sql.repeating(lambda: sql.bound_rows(_END, parameters))
-    return {job_id: JobState(state) for job_id, state in moved}
+
+    def write() -> list[sql.Row]:
+        with transaction.atomic(using=sql.alias()):
+            moved = sql.bound_rows(_END, parameters)
+            follow(moved)
+            return moved
+
+    return {job_id: JobState(state) for job_id, state, _ in sql.repeating(write)}
+
+
+def follow(moved: Sequence[sql.Row]) -> None:
+    """What the moved jobs (id, state, flow) owe to others is done, in the same transaction."""
+    owing = [job_id for job_id, _, flow in moved if flow & OWING]
+    if owing:
+        sql.bound_rows("SELECT jobs_follow(%s)", [owing])
+    if any(flow & (OWING | Flow.LIMITED) for _, _, flow in moved):
+        nudge()
 
 
 def _ended_row(ended: Ended) -> tuple[Any, ...]:
@@ -218,6 +248,7 @@ def _ended_row(ended: Ended) -> tuple[Any, ...]:
         move.failed,
         move.crashed,
         move.released,
+        move.preempted,
         move.attempt,
         move.reason,
         printable(fault.error_class, 200),

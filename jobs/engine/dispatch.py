@@ -105,7 +105,9 @@ class Dispatcher:
             feed.backlog = True
             return 0
         budget = min(room, ROUND_LIMIT)
-        ids = sql.bound_rows("SELECT * FROM jobs_dispatch(%s, %s, %s)", [queue, budget, MAX_LANES])
+        ids = sql.bound_rows(
+            "SELECT * FROM jobs_dispatch(%s, %s, %s, '{}'::jsonb)", [queue, budget, MAX_LANES]
+        )
         # Fewer ids than asked for do not mean that no more wait: lanes share evenly, rounded down.
         feed.backlog = bool(ids)
         if ids:

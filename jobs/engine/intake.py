@@ -16,6 +16,7 @@ from django.db import transaction
 
 from jobs import conf, registry
 from jobs.engine import rq, sql
+from jobs.engine.flow import lane
 from jobs.errors import DuplicateJob, InvalidOption, InvalidPayload
 from jobs.ids import uuid7
 from jobs.names import label_problem, name_problem
@@ -180,6 +181,14 @@ class _Entry:
             self.timeout,
             self.lease,
             self.correlation_id,
+            0,
+            None,
+            None,
+            None,
+            False,
+            False,
+            None,
+            0,
         )
 
 
@@ -234,7 +243,7 @@ def _copy_line(now: datetime) -> Callable[[_Entry], str]:
         tenant = escaped(e.tenant)
         return (
             f"{e.id}\t{e.kind}\t{e.queue}\tpending\t{e.priority}\t{text}\t{e.version}\t{tenant}\t"
-            f"{escaped(_array(e.tags)) if e.tags else '{}'}\t{e.kind}|{tenant}\t{created}\t{at}\t"
+            f"{escaped(_array(e.tags)) if e.tags else '{}'}\t{lane(tenant, e.kind)}\t{created}\t{at}\t"
             f"{at_ms - e.priority * PRIORITY_STEP_MS}\t{int(wait)}\t{expires}\t{e.max_attempts}\t"
             f"{e.timeout}\t{e.lease}\t{escaped(e.correlation_id)}\n"
         )

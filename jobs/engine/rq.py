@@ -12,6 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -250,6 +251,12 @@ def nudge() -> None:
     pipe.ltrim(NUDGE, 0, 15)
     pipe.expire(NUDGE, 60)
     pipe.execute()
+
+
+def try_nudge() -> None:
+    """The same, or nothing where Redis is away: the dispatcher looks by itself before long."""
+    with suppress(*Unavailable):
+        nudge()
 
 
 def await_nudge(timeout: float) -> bool:

@@ -12,6 +12,8 @@ class Limiter(models.Model):
     """
 
     scope = models.TextField(_("scope"), primary_key=True)
+    kind = models.TextField(_("kind"), null=True, editable=False)  # noqa: DJ001
+    key = models.TextField(_("key"), null=True, editable=False)  # noqa: DJ001
     at_once = models.IntegerField(_("at once"), null=True, blank=True)
     per_second = models.FloatField(_("per second"), null=True, blank=True)
     burst = models.FloatField(_("burst"), default=1, db_default=1)

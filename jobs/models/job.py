@@ -46,7 +46,7 @@ class Job(Guarded):
 
     # Order of dispatch: lanes take turns, rank decides within a lane. ``wait`` 1 keeps a job
     # that is not due out of the ready index.
-    lane = models.TextField(editable=False)
+    lane = models.TextField(editable=False, db_collation="C")
     rank = models.BigIntegerField(editable=False)
     wait = models.SmallIntegerField(default=0, db_default=0, editable=False)
 

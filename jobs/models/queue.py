@@ -8,7 +8,7 @@ class Queue(models.Model):
     """A queue's row: the lock of its dispatch, and the lane after which the next round begins."""
 
     name = models.TextField(_("name"), primary_key=True)
-    lane_cursor = models.TextField(default="", db_default="", editable=False)
+    lane_cursor = models.TextField(default="", db_default="", editable=False, db_collation="C")
     dispatched_at = models.DateTimeField(_("last dispatched at"), null=True)
 
     class Meta:
