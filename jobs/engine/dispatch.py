@@ -11,6 +11,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import Error, transaction
 
@@ -105,7 +106,7 @@ class Dispatcher:
             feed.backlog = True
             return 0
         budget = min(room, ROUND_LIMIT)
-        ids = sql.bound_rows("SELECT * FROM jobs_dispatch(%s, %s, %s)", [queue, budget, MAX_LANES])
+        ids = admit(queue, budget)
         # Fewer ids than asked for do not mean that no more wait: lanes share evenly, rounded down.
         feed.backlog = bool(ids)
         if ids:
@@ -160,6 +161,12 @@ class Dispatcher:
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True
+
+
+def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
+    """Ids and timeouts of jobs that are queued from now on, in the order in which to push them."""
+    statement = "SELECT * FROM jobs_dispatch(%s, %s, %s)"
+    return [(i, t) for i, t in sql.bound_rows(statement, [queue, budget, MAX_LANES])]
 
 
 _PROMOTE = """
