@@ -17,6 +17,8 @@ from django.core.signals import setting_changed
 from jobs.errors import ConfigError
 from jobs.names import name_problem
 
+_LONGEST = timedelta(days=366).total_seconds()
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -61,11 +63,13 @@ class Settings:
 def _contradictions(s: Settings) -> list[str]:
     found = []
     for name in ("LEASE", "HEARTBEAT", "TIMEOUT", "TICK", "REQUEUE_AFTER"):
-        if getattr(s, name) <= 0:
-            found.append(f"JOBS[{name!r}] must be positive")
+        if not 0 < getattr(s, name) <= _LONGEST:
+            found.append(f"JOBS[{name!r}] must be positive and at most 366 days")
     for name in ("DRAIN", "GRACE"):
-        if getattr(s, name) < 0:
-            found.append(f"JOBS[{name!r}] must not be negative")
+        if not 0 <= getattr(s, name) <= _LONGEST:
+            found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
+    if s.DEAD_LETTER_RETENTION.total_seconds() <= 0:
+        found.append("JOBS['DEAD_LETTER_RETENTION'] must be positive")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -107,13 +111,13 @@ def _coerced(key: str, value: Any) -> Any:
     if isinstance(default, float):
         if isinstance(value, timedelta):
             return value.total_seconds()
-        if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        if _is_number(value):
             return float(value)
         expected_name = "a number of seconds or a timedelta"
     elif isinstance(default, timedelta):
         if isinstance(value, timedelta):
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if _is_number(value):
             return timedelta(seconds=value)
         expected_name = "a timedelta or a number of seconds"
     elif isinstance(value, expected) and (not isinstance(value, bool) or isinstance(default, bool)):
@@ -121,6 +125,10 @@ def _coerced(key: str, value: Any) -> Any:
     else:
         expected_name = f"of type {type(default).__name__}"
     raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
 
 
 _current: Settings | None = None

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from jobs import conf, registry
 from jobs.engine import rq, sql
@@ -27,6 +27,7 @@ log = logging.getLogger("jobs.intake")
 
 PRIORITY_STEP_MS = 3000
 """One step of priority weighs as much as this long a wait."""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 LONGEST_DELAY = timedelta(days=3660).total_seconds()
 TAG_LIMIT = 20
@@ -120,9 +121,13 @@ def enqueue_many(drafts: Iterable[Payload | Draft]) -> list[UUID]:
         return []
     _refuse_repeated_ids(entries)
     [(now,)] = sql.rows("SELECT jobs_clock()")
-    with transaction.atomic(using=sql.alias()):
-        _refuse_known_ids(entries)
-        _copy(entries, now)
+    try:
+        with transaction.atomic(using=sql.alias()):
+            _refuse_known_ids(entries)
+            _copy(entries, now)
+    except IntegrityError:
+        _refuse_known_ids(entries)  # somebody took one of the ids in the meantime
+        raise
     if any(entry.is_soon for entry in entries):
         _after_commit(None)
     return [entry.id for entry in entries]
@@ -268,16 +273,18 @@ def _entry(draft: Draft) -> _Entry:
             type(payload).__name__, "payload", "must be an instance of a jobs.Payload subclass"
         )
     handler = registry.find(payload.kind) or registry.get(payload.kind)
+    if type(payload) is not handler.payload:
+        _check_class(payload, handler)
     queue = handler.queue if draft.queue is None else draft.queue
     if draft.queue is not None and (problem := name_problem(queue)):
         raise InvalidOption("queue", problem)
-    if draft.priority:
+    if type(draft.priority) is not int or draft.priority:
         _check_priority(draft.priority)
-    if draft.tenant and (problem := label_problem(draft.tenant)):
+    if draft.tenant != "" and (problem := label_problem(draft.tenant)):
         raise InvalidOption("tenant", problem)
-    if draft.tags:
+    if draft.tags != ():
         _check_tags(draft.tags)
-    if draft.correlation_id and (problem := label_problem(draft.correlation_id, 200)):
+    if draft.correlation_id != "" and (problem := label_problem(draft.correlation_id, 200)):
         raise InvalidOption("correlation_id", problem)
     delay, run_at = _start(draft)
     expires_in, expires_at = _end(draft, handler.expires)
@@ -303,6 +310,17 @@ def _entry(draft: Draft) -> _Entry:
     )
 
 
+def _check_class(payload: Payload, handler: registry.Handler) -> None:
+    """By name, because a module may have been loaded anew since the payload was made."""
+    given, taken = type(payload), handler.payload
+    if (given.__module__, given.__qualname__) != (taken.__module__, taken.__qualname__):
+        raise InvalidPayload(
+            payload.kind,
+            "payload",
+            f"is a {given.__qualname__}, but the handler of this kind takes {taken.__qualname__}",
+        )
+
+
 def _checked_id(job_id: object) -> UUID:
     if not isinstance(job_id, UUID):
         raise InvalidOption("job_id", f"must be a UUID, got {type(job_id).__name__}")
@@ -317,7 +335,7 @@ def _check_priority(priority: object) -> None:
 
 
 def _check_tags(tags: Sequence[str]) -> None:
-    if isinstance(tags, str) or len(tags) > TAG_LIMIT:
+    if not isinstance(tags, list | tuple | set | frozenset) or len(tags) > TAG_LIMIT:
         raise InvalidOption("tags", f"must be a list of at most {TAG_LIMIT} texts")
     for tag in tags:
         if problem := label_problem(tag, 60):
@@ -348,8 +366,10 @@ def _moment(option: str, moment: object) -> datetime:
         raise InvalidOption(option, f"must be a datetime, got {type(moment).__name__}")
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InvalidOption(option, "is a naive datetime; give it a time zone")
-    if moment > LATEST:
-        raise InvalidOption(option, f"lies after the year {LATEST.year}")
+    if not EARLIEST <= moment <= LATEST:
+        raise InvalidOption(
+            option, f"must lie between the years {EARLIEST.year} and {LATEST.year}, got {moment}"
+        )
     return moment
 
 
