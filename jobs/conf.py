@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,10 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from jobs.errors import ConfigError
-from jobs.names import name_problem
+from jobs.limits import Limit
+from jobs.names import label_problem, name_problem
+
+_LONGEST = timedelta(days=366).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,16 @@ class Settings:
     """Whether due jobs may skip the dispatcher when nothing forbids it."""
     DEAD_LETTER_RETENTION: timedelta = timedelta(days=30)
     """How long a dead letter may stay open."""
+    QUEUES: Mapping[str, Limit] = field(default_factory=dict)
+    """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
+    WEIGHTS: Mapping[str, int] = field(default_factory=dict)
+    """Jobs that a tenant may start in one turn, like ``{"acme": 3}``; others start one."""
+    PREEMPTION_GRACE: float = 30.0
+    """Seconds after which a preempted handler that does not stop is killed, where it may be."""
+    PREEMPTION_LIMIT: int = 3
+    """How often one job may be preempted."""
+    CANCEL_GRACE: float = 10.0
+    """Seconds after which a forced cancel kills a handler that does not stop."""
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):
@@ -61,11 +74,13 @@ class Settings:
 def _contradictions(s: Settings) -> list[str]:
     found = []
     for name in ("LEASE", "HEARTBEAT", "TIMEOUT", "TICK", "REQUEUE_AFTER"):
-        if getattr(s, name) <= 0:
-            found.append(f"JOBS[{name!r}] must be positive")
+        if not 0 < getattr(s, name) <= _LONGEST:
+            found.append(f"JOBS[{name!r}] must be positive and at most 366 days")
     for name in ("DRAIN", "GRACE"):
-        if getattr(s, name) < 0:
-            found.append(f"JOBS[{name!r}] must not be negative")
+        if not 0 <= getattr(s, name) <= _LONGEST:
+            found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
+    if s.DEAD_LETTER_RETENTION.total_seconds() <= 0:
+        found.append("JOBS['DEAD_LETTER_RETENTION'] must be positive")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -73,6 +88,21 @@ def _contradictions(s: Settings) -> list[str]:
     for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT"):
         if not 256 <= getattr(s, name) <= 16 * 1024 * 1024:
             found.append(f"JOBS[{name!r}] must lie between 256 bytes and 16 MiB")
+    for name in ("PREEMPTION_GRACE", "CANCEL_GRACE"):
+        if not 0 <= getattr(s, name) <= _LONGEST:
+            found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
+    if not 0 <= s.PREEMPTION_LIMIT <= 1000:
+        found.append("JOBS['PREEMPTION_LIMIT'] must lie between 0 and 1000")
+    for queue, limit in dict[str, object](s.QUEUES).items():
+        if problem := name_problem(queue):
+            found.append(f"JOBS['QUEUES']: {problem}")
+        if not isinstance(limit, Limit):
+            found.append(f"JOBS['QUEUES'][{queue!r}] must be a jobs.Limit")
+    for tenant, weight in dict[str, object](s.WEIGHTS).items():
+        if problem := label_problem(tenant):
+            found.append(f"JOBS['WEIGHTS']: tenant {problem}")
+        if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
+            found.append(f"JOBS['WEIGHTS'][{tenant!r}] must be a whole number from 1 to 100")
     if problem := name_problem(s.DEFAULT_QUEUE):
         found.append(f"JOBS['DEFAULT_QUEUE'] {problem}")
     return found
@@ -82,9 +112,10 @@ _FIELDS = {f.name: f for f in fields(Settings)}
 
 
 def _default(name: str) -> Any:
-    default = _FIELDS[name].default
-    assert default is not MISSING  # noqa: S101 - every field has a default by construction
-    return default
+    field_ = _FIELDS[name]
+    if field_.default_factory is not MISSING:
+        return field_.default_factory()
+    return field_.default
 
 
 def parse(raw: object) -> Settings:
@@ -107,20 +138,28 @@ def _coerced(key: str, value: Any) -> Any:
     if isinstance(default, float):
         if isinstance(value, timedelta):
             return value.total_seconds()
-        if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        if _is_number(value):
             return float(value)
         expected_name = "a number of seconds or a timedelta"
     elif isinstance(default, timedelta):
         if isinstance(value, timedelta):
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if _is_number(value):
             return timedelta(seconds=value)
         expected_name = "a timedelta or a number of seconds"
+    elif isinstance(default, Mapping):
+        if isinstance(value, Mapping):
+            return dict(value)
+        expected_name = "a dict"
     elif isinstance(value, expected) and (not isinstance(value, bool) or isinstance(default, bool)):
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
     raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
 
 
 _current: Settings | None = None

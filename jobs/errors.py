@@ -7,7 +7,8 @@
     │   ├── UnknownKind         no handler is registered for the kind
     │   ├── InvalidPayload      names the field
     │   ├── InvalidOption       names the option (priority, run_at, queue, …)
-    │   └── DuplicateJob        the chosen id is taken
+    │   ├── DuplicateJob        the chosen id is taken
+    │   └── KeyConflict         the unique key is taken by a job with another payload
     ├── HandlerError            a handler was declared wrongly
     ├── StaleClaim              a write came from an attempt that no longer holds the job
     └── ConfigError             the JOBS setting is wrong
@@ -66,6 +67,14 @@ class DuplicateJob(EnqueueError):
     def __init__(self, job_id: UUID) -> None:
         self.job_id = job_id
         super().__init__(f"a job with id {job_id} exists already")
+
+
+class KeyConflict(EnqueueError):
+    """The unique key belongs to a job with another payload."""
+
+    def __init__(self, key: str, job_id: UUID) -> None:
+        self.key, self.job_id = key, job_id
+        super().__init__(f"key {key!r} belongs to job {job_id}, whose payload differs")
 
 
 class StaleClaim(JobsError):

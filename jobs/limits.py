@@ -49,7 +49,7 @@ class Rate:
 
 @dataclass(frozen=True, init=False)
 class Limit:
-    """How many may be queued or running at once, and how often one may start; or only one of both."""
+    """How many may be queued or running at once, how often one may start, or both."""
 
     at_once: int | None
     rate: Rate | None

@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 _WORKER = "inline"
-_BUDGET = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -253,7 +252,7 @@ def _next(queues: Sequence[str] | None, owner: UUID) -> Claim | None:
     if not found:
         dispatch.know_queues(set(names))
         for name in names:
-            sql.rows("SELECT * FROM jobs_dispatch(%s, %s, %s)", [name, 1, dispatch.MAX_LANES])
+            dispatch.admit(name, 1)
         found = sql.rows(_QUEUED, [names])
     if not found:
         return None

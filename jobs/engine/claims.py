@@ -18,7 +18,7 @@ from django.db import transaction
 
 from jobs import conf, registry
 from jobs.engine import rq, sql
-from jobs.engine.flow import Flow
+from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
 from jobs.jsontext import printable
@@ -52,8 +52,8 @@ class Claim:
     priority: int
     cancel_requested: bool
     token: UUID
-    flow: int
-    limit_key: str | None
+    flow: int = 0
+    limit_key: str | None = None
 
     @property
     def counters(self) -> Counters:
@@ -198,8 +198,6 @@ _NO_FAULT = Fault("", "")
 
 def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState]:
     """The state each job moved to; those missing had been taken away before."""
-    from jobs.engine.intake import PRIORITY_STEP_MS
-
     columns: list[list[Any]] = [[] for _ in range(16)]
     for ended in endings:
         for column, value in zip(columns, _ended_row(ended), strict=True):

@@ -6,11 +6,13 @@ dispatchers may run; each queue's row lets one of them through at a time.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import Error, transaction
 
@@ -105,9 +107,7 @@ class Dispatcher:
             feed.backlog = True
             return 0
         budget = min(room, ROUND_LIMIT)
-        ids = sql.bound_rows(
-            "SELECT * FROM jobs_dispatch(%s, %s, %s, '{}'::jsonb)", [queue, budget, MAX_LANES]
-        )
+        ids = admit(queue, budget)
         # Fewer ids than asked for do not mean that no more wait: lanes share evenly, rounded down.
         feed.backlog = bool(ids)
         if ids:
@@ -162,6 +162,14 @@ class Dispatcher:
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True
+
+
+def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
+    """Ids and timeouts of jobs that are queued from now on, in the order in which to push them."""
+    weights = json.dumps(dict(conf.settings().WEIGHTS))
+    parameters = [queue, budget, MAX_LANES, weights]
+    statement = "SELECT * FROM jobs_dispatch(%s, %s, %s, %s::jsonb)"
+    return [(i, t) for i, t in sql.repeating(lambda: sql.bound_rows(statement, parameters))]
 
 
 _PROMOTE = """

@@ -25,6 +25,8 @@ class Flow(IntFlag):
     """Counts against a limit per key."""
 
 
+PRIORITY_STEP_MS = 3000
+"""One step of priority weighs as much as this long a wait."""
 LANE_SEPARATOR = "\x1f"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import django_rq
@@ -27,6 +27,8 @@ from rq import version
 
 from jobs import conf
 from jobs.names import name_problem
+
+T = TypeVar("T")
 
 Unavailable = (redis.RedisError, OSError)
 """What any Redis call may raise while Redis is away."""
@@ -88,11 +90,16 @@ def forget_clients() -> None:
 
 
 # One script per push: the hashes that a stock rqworker needs, the ids, and the push counter by
-# which a Redis that lost its newest writes is recognised. A key of the wrong type, which only a
-# stranger can have put there, is removed.
+# which a Redis that lost its newest writes is recognised. A key of the wrong type, or a counter
+# that cannot count, can only have been put there by a stranger, and is removed.
 _PUSH = """
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'list' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+local function expect(key, wanted)
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= wanted and kind ~= 'none' then redis.call('DEL', key) end
+end
+expect(KEYS[1], 'list')
+expect('rq:queues', 'set')
+expect(KEYS[2], 'string')
 local n = #ARGV
 local ids = {}
 for i = 5, n, 2 do
@@ -110,7 +117,12 @@ local length = 0
 for i = 1, #ids, 1000 do
   length = redis.call('RPUSH', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
 end
-return {length, redis.call('INCR', KEYS[2])}
+local seq = redis.pcall('INCR', KEYS[2])
+if type(seq) ~= 'number' or seq > 9e15 then
+  redis.call('SET', KEYS[2], 1)
+  seq = 1
+end
+return {length, seq}
 """
 
 # Takes up to ARGV[1] ids from the first lists that have any, and forgets the hashes of those
@@ -138,6 +150,20 @@ return taken
 @functools.cache
 def _script(text: str, impatient: bool) -> Any:
     return (push_client() if impatient else client()).register_script(text)
+
+
+def _mended(command: Callable[[], T], kind: bytes, *keys: str | bytes) -> T:
+    """The command's answer, if need be after keys of another type than ``kind`` are gone.
+
+    Only a stranger can have put them there.
+    """
+    try:
+        return command()
+    except redis.ResponseError:
+        for key in keys:
+            if client().type(key) not in (kind, b"none"):
+                client().delete(key)
+        return command()
 
 
 def push(
@@ -169,7 +195,10 @@ def take(queues: Sequence[str], want: int, forget: Sequence[UUID] = ()) -> dict[
 def wait(queues: Sequence[str], timeout: float) -> tuple[str, list[UUID]] | None:
     """The first id to arrive in any of the lists, or None after ``timeout`` seconds."""
     keys = {queue_key(queue).encode(): queue for queue in queues}
-    popped = cast("list[bytes] | None", client().blpop(list(keys), timeout=timeout))
+    popped = cast(
+        "list[bytes] | None",
+        _mended(lambda: client().blpop(list(keys), timeout=timeout), b"list", *keys),
+    )
     if popped is None:
         return None
     return keys[popped[0]], list(parse_ids([popped[1]]))
@@ -178,7 +207,8 @@ def wait(queues: Sequence[str], timeout: float) -> tuple[str, list[UUID]] | None
 def give_back(queue: str, ids: Sequence[UUID]) -> None:
     """The ids, taken and not used, are the first in the list again."""
     if ids:
-        client().lpush(queue_key(queue), *map(str, reversed(ids)))
+        key = queue_key(queue)
+        _mended(lambda: client().lpush(key, *map(str, reversed(ids))), b"list", key)
 
 
 def parse_ids(raw: Iterable[bytes | str]) -> Iterable[UUID]:
@@ -214,15 +244,20 @@ def listed(queue: str) -> set[UUID]:
 
 def drop_intermediate(queue: str, ids: Sequence[UUID]) -> None:
     """The ids have left the intermediate list."""
+    key = intermediate_key(queue)
     pipe = client().pipeline(transaction=False)
     for job_id in ids:
-        pipe.lrem(intermediate_key(queue), 0, str(job_id))
-    pipe.execute()
+        pipe.lrem(key, 0, str(job_id))
+    # A key of another type has no ids in it, and nobody here needs to mend it.
+    pipe.execute(raise_on_error=False)
 
 
 def epoch(candidate: str) -> str:
     """The mark of this Redis's life: the stored one, or ``candidate`` where there was none."""
-    stored = cast("bytes | None", client().set(EPOCH, candidate, nx=True, get=True))
+    stored = cast(
+        "bytes | None",
+        _mended(lambda: client().set(EPOCH, candidate, nx=True, get=True), b"string", EPOCH),
+    )
     return stored.decode(errors="replace") if stored is not None else candidate
 
 
@@ -262,7 +297,7 @@ def try_nudge() -> None:
 def await_nudge(timeout: float) -> bool:
     """True as soon as somebody nudges, False after ``timeout`` seconds."""
     # The nudges of a burst are one nudge.
-    if client().blpop([NUDGE], timeout=timeout) is None:
+    if _mended(lambda: client().blpop([NUDGE], timeout=timeout), b"list", NUDGE) is None:
         return False
     client().delete(NUDGE)
     return True
@@ -271,16 +306,23 @@ def await_nudge(timeout: float) -> bool:
 def note_dispatcher(name: str) -> None:
     """The dispatcher counts as live for the next ``DISPATCHER_TTL`` seconds."""
     moment = time.time()
-    pipe = client().pipeline(transaction=False)
-    pipe.zadd(DISPATCHERS, {name: moment})
-    pipe.zremrangebyscore(DISPATCHERS, 0, moment - DISPATCHER_TTL)
-    pipe.expire(DISPATCHERS, int(DISPATCHER_TTL))
-    pipe.execute()
+
+    def note() -> None:
+        pipe = client().pipeline(transaction=False)
+        pipe.zadd(DISPATCHERS, {name: moment})
+        pipe.zremrangebyscore(DISPATCHERS, 0, moment - DISPATCHER_TTL)
+        pipe.expire(DISPATCHERS, int(DISPATCHER_TTL))
+        pipe.execute()
+
+    _mended(note, b"zset", DISPATCHERS)
 
 
 def live_dispatchers() -> list[str]:
     """The names of the dispatchers that were heard of lately."""
-    heard = client().zrangebyscore(DISPATCHERS, time.time() - DISPATCHER_TTL, "+inf")
+    since = time.time() - DISPATCHER_TTL
+    heard = _mended(
+        lambda: client().zrangebyscore(DISPATCHERS, since, "+inf"), b"zset", DISPATCHERS
+    )
     return [name.decode(errors="replace") for name in cast("list[bytes]", heard)]
 
 

@@ -12,7 +12,7 @@ CREATE FUNCTION jobs_enqueue(
   tenant_ text, tags_ text[], at timestamptz, delay float8, weight int, expires timestamptz,
   expires_in float8, attempts int, timeout_ float8, lease_ float8, correlation text,
   flow_ int, unique_ text, exclusive text, limit_ text, preempts_ boolean, preemptible_ boolean,
-  batch uuid, parents int
+  batch uuid, parents int, parent uuid
 ) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now_ timestamptz := jobs_clock();
@@ -26,14 +26,14 @@ BEGIN
   INSERT INTO jobs_job (id, kind, queue, state, priority, payload, payload_version, tenant, tags,
     lane, created_at, run_at, rank, wait, expires_at, queued_at, max_attempts, timeout, lease,
     correlation_id, flow, unique_key, exclusive_key, limit_key, preempts, preemptible, batch_id,
-    open_parents)
+    open_parents, parent_id)
   VALUES (job, kind_, queue_, state_, priority_, payload_::jsonb, version, tenant_, tags_,
     tenant_ || E'\\x1f' || kind_, now_, start,
     (extract(epoch FROM start) * 1000)::bigint - priority_ * weight,
     CASE WHEN start > now_ THEN 1 ELSE 0 END,
     coalesce(expires, now_ + expires_in * interval '1 s'),
     CASE WHEN state_ = 'queued' THEN now_ END, attempts, timeout_, lease_, correlation,
-    flow_, unique_, exclusive, limit_, preempts_, preemptible_, batch, parents)
+    flow_, unique_, exclusive, limit_, preempts_, preemptible_, batch, parents, parent)
   ON CONFLICT DO NOTHING;
   RETURN FOUND;
 END $$
@@ -221,7 +221,7 @@ BEGIN
       (c->'payload')::text, (c->>'version')::int, b.tenant, '{}', NULL, 0, (c->>'weight')::int,
       NULL, (c->>'expires_in')::float8, (c->>'max_attempts')::int, (c->>'timeout')::float8,
       (c->>'lease')::float8, b.id::text, (c->>'flow')::int, NULL, NULL, NULL, false, false,
-      NULL, 0);
+      NULL, 0, NULL);
     UPDATE jobs_batch SET called = called || jsonb_build_object(name_, b.generation)
       WHERE id = one;
   END LOOP;

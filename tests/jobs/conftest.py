@@ -7,18 +7,21 @@ from datetime import datetime
 from uuid import uuid4
 
 import pytest
+import redis
 from django.db import connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from jobs import conf
-from jobs.engine import intake, rq
+from jobs.engine import pushes, rq
 
 
 @pytest.fixture(autouse=True)
 def closed_queues() -> Iterator[None]:
     """No queue is believed to be open, so that jobs are born pending unless a test says else."""
-    intake._open_queues._believed.clear()
+    pushes.open_queues._believed.clear()
     yield
-    intake._open_queues._believed.clear()
+    pushes.open_queues._believed.clear()
 
 
 @pytest.fixture
@@ -47,16 +50,15 @@ def set_clock() -> Iterator[Callable[[datetime | None], None]]:
 
 
 @pytest.fixture
-def no_redis(monkeypatch: pytest.MonkeyPatch, settings: object) -> Iterator[None]:
+def no_redis() -> Iterator[None]:
     """Redis refuses every connection."""
-    import redis
-
-    dead = redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=0.05)
-    monkeypatch.setattr(rq, "client", lambda: dead)
-    monkeypatch.setattr(rq, "push_client", lambda: dead)
-    rq._script.cache_clear()
-    yield
-    dead.close()
+    once = Retry(NoBackoff(), 0)
+    nowhere = redis.Redis(host="127.0.0.1", port=1, retry=once)
+    with pytest.MonkeyPatch.context() as patch, nowhere as dead:
+        patch.setattr(rq, "client", lambda: dead)
+        patch.setattr(rq, "push_client", lambda: dead)
+        rq._script.cache_clear()
+        yield
     rq._script.cache_clear()
 
 

@@ -191,7 +191,7 @@ def test_a_busy_fleet_is_not_stuck(name: str) -> None:
         ("ALTER TABLE jobs_job DROP CONSTRAINT jobs_job_counters", "jobs_job_counters"),
         ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
         ("DROP INDEX jobs_dl_one_open_per_job", "jobs_dl_one_open_per_job"),
-        ("DROP FUNCTION jobs_dispatch(text, int, int)", "jobs_dispatch"),
+        ("DROP FUNCTION jobs_dispatch(text, int, int, jsonb)", "jobs_dispatch"),
         (
             "DROP TRIGGER jobs_job_death ON jobs_job; CREATE TRIGGER jobs_job_death BEFORE DELETE "
             "ON jobs_job FOR EACH ROW WHEN (OLD.state <> 'failed') EXECUTE FUNCTION jobs_refuse()",

@@ -1,0 +1,79 @@
+"""``manage.py jobs run``: everything that one machine needs, together."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+
+from jobs.cli.verb import Options, Verb, positive_int, weighted_queues
+from jobs.engine.foreman import Foreman, Program, manage
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--web",
+        type=address,
+        metavar="[HOST:]PORT",
+        help="run Django's development server, too, at this address",
+    )
+    parser.add_argument(
+        "--workers", type=positive_int, default=1, metavar="N", help="workers (default: 1)"
+    )
+    parser.add_argument(
+        "--queues",
+        type=_checked_queues,
+        metavar="NAME[:WEIGHT],…",
+        help="queues of the workers (default: every queue that a handler names)",
+    )
+    parser.add_argument(
+        "--concurrency",
+        type=positive_int,
+        default=8,
+        metavar="N",
+        help="handlers that one executor runs at the same time (default: 8)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=positive_int,
+        default=2,
+        metavar="N",
+        help="executors of each worker (default: 2)",
+    )
+
+
+def address(text: str) -> str:
+    """An argument like ``8000`` or ``127.0.0.1:8000``."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ArgumentTypeError(f"{text!r} is no address: write PORT or HOST:PORT")
+    return f"{host or '127.0.0.1'}:{port}"
+
+
+def _checked_queues(text: str) -> str:
+    weighted_queues(text)
+    return text
+
+
+def programs(options: Options) -> list[Program]:
+    """What is to be kept running."""
+    arguments = [f"--{n}={options[n]}" for n in ("concurrency", "processes")]
+    if options["queues"]:
+        arguments.append(f"--queues={options['queues']}")
+    found = [manage("dispatcher", "jobs", "dispatch")]
+    for number in range(1, options["workers"] + 1):
+        found.append(manage(f"worker-{number}", "jobs", "worker", *arguments))
+    if options["web"]:
+        found.append(manage("web", "runserver", "--noreload", options["web"]))
+    return found
+
+
+def run(options: Options) -> int:
+    return Foreman(programs(options), _print).run()
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+VERB = Verb("run", "run dispatcher, workers and perhaps a web server", add_arguments, run)

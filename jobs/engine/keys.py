@@ -1,0 +1,155 @@
+"""Keys: of jobs that count as the same, one enters; atomic under any race.
+
+A key that is held while its job is unfinished lives on the row, under a partial unique index. A
+key that is held for longer, or moves from job to job, lives in ``jobs_key``, whose row is locked by
+whoever asks first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.engine import sql
+from jobs.engine.drafts import Entry
+from jobs.engine.flow import PRIORITY_STEP_MS
+from jobs.errors import JobsError, KeyConflict
+from jobs.limits import Unique
+
+Insert = Callable[[Entry], bool]
+"""Inserts the entry's row; False where its id or its unfinished key is taken."""
+_TRIES = 20
+_FORGOTTEN_AFTER = timedelta(days=1)
+
+
+def admit(entry: Entry, insert: Insert) -> UUID | None:
+    """None when the entry was inserted; otherwise the id of the job that has its key."""
+    assert entry.unique is not None  # noqa: S101 - the caller has looked
+    with transaction.atomic(using=sql.alias()):
+        if entry.unique.for_ == "unfinished":
+            existing = _unfinished(entry, insert)
+        elif entry.unique.for_ == "waiting":
+            existing = _waiting(entry, insert)
+        else:
+            existing = _lasting(entry, entry.unique, insert)
+    if existing is not None and entry.unique.on_conflict == "raise":
+        _compare(entry, existing)
+    return existing
+
+
+def holder(kind: str, tenant: str, key: str) -> UUID | None:
+    """The unfinished job that holds the key on its row."""
+    found = sql.bound_rows(
+        "SELECT id FROM jobs_job WHERE kind = %s AND tenant = %s AND unique_key = %s "
+        "AND state IN ('blocked', 'pending', 'queued', 'running')",
+        [kind, tenant, key],
+    )
+    return found[0][0] if found else None
+
+
+def _unfinished(entry: Entry, insert: Insert) -> UUID | None:
+    assert entry.unique is not None  # noqa: S101
+    for _ in range(_TRIES):
+        if insert(entry):
+            return None
+        if existing := holder(entry.kind, entry.tenant, entry.unique.key):
+            return existing
+        if entry.chosen_id and sql.bound_rows("SELECT 1 FROM jobs_job WHERE id = %s", [entry.id]):
+            return entry.id
+        # The winner ended between our insert and our look.
+    raise JobsError(f"the key {entry.unique.key!r} is contended without end")
+
+
+_TAKE = """
+INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
+VALUES (%s, %s, %s, %s, jobs_clock() + %s)
+ON CONFLICT (kind, tenant, key) DO UPDATE SET job_id = EXCLUDED.job_id,
+  expires_at = EXCLUDED.expires_at WHERE k.expires_at <= jobs_clock()
+RETURNING job_id
+"""
+
+
+def _lasting(entry: Entry, unique: Unique, insert: Insert) -> UUID | None:
+    """The key is ours for its time or for ever; insert and key commit together."""
+    window = unique.for_ if isinstance(unique.for_, timedelta) else None
+    place = [entry.kind, entry.tenant, unique.key]
+    if not sql.bound_rows(_TAKE, [*place, entry.id, window]):
+        return _key_job(place)
+    if insert(entry):
+        return None
+    # A job from before the key was kept, or an id that is taken: nothing new may be kept.
+    existing = holder(*place) or entry.id
+    sql.run(
+        "UPDATE jobs_key SET job_id = %s WHERE kind = %s AND tenant = %s AND key = %s",
+        [existing, *place],
+    )
+    return existing
+
+
+def _key_job(place: list[str]) -> UUID:
+    [(job_id,)] = sql.bound_rows(
+        "SELECT job_id FROM jobs_key WHERE kind = %s AND tenant = %s AND key = %s", place
+    )
+    found: UUID = job_id
+    return found
+
+
+_HOLD = """
+INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
+VALUES (%s, %s, %s, %s, jobs_clock() + %s)
+ON CONFLICT (kind, tenant, key) DO UPDATE SET expires_at = EXCLUDED.expires_at
+RETURNING job_id
+"""
+
+# Only a job that nobody has begun may be changed under the caller's hands.
+_REPLACE = """
+UPDATE jobs_job SET payload = %s::jsonb, payload_version = %s, priority = %s,
+  run_at = coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s'),
+  rank = (extract(epoch FROM coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s')) * 1000
+    )::bigint - %s,
+  wait = CASE WHEN coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s') > jobs_clock()
+    THEN 1 ELSE 0 END
+WHERE id = %s AND state IN ('blocked', 'pending') AND attempt = 0 RETURNING id
+"""
+
+
+def _waiting(entry: Entry, insert: Insert) -> UUID | None:
+    """The job that waits under this key takes payload and time over; otherwise a new one."""
+    assert entry.unique is not None  # noqa: S101
+    place = [entry.kind, entry.tenant, entry.unique.key]
+    keep = _FORGOTTEN_AFTER + timedelta(seconds=entry.delay)
+    [(job_id,)] = sql.bound_rows(_HOLD, [*place, entry.id, keep])
+    if job_id != entry.id:
+        start = (entry.run_at, entry.delay)
+        replaced = sql.bound_rows(
+            _REPLACE,
+            [
+                entry.text,
+                entry.version,
+                entry.priority,
+                *start,
+                *start,
+                entry.priority * PRIORITY_STEP_MS,
+                *start,
+                job_id,
+            ],
+        )
+        if replaced:
+            found: UUID = job_id
+            return found
+        sql.run(
+            "UPDATE jobs_key SET job_id = %s WHERE kind = %s AND tenant = %s AND key = %s",
+            [entry.id, *place],
+        )
+    return None if insert(entry) else entry.id
+
+
+def _compare(entry: Entry, existing: UUID) -> None:
+    found = sql.bound_rows("SELECT payload::text FROM jobs_job WHERE id = %s", [existing])
+    if found and json.loads(found[0][0]) != json.loads(entry.text):
+        assert entry.unique is not None  # noqa: S101
+        raise KeyConflict(entry.unique.key, existing)

@@ -1,0 +1,129 @@
+"""``manage.py jobs run``: programs that are kept running and end together."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.integration.fleet import Fleet, Program, is_alive
+from tests.jobs.ports import free_port
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.slow
+_numbers = itertools.count()
+
+
+def manage(fleet: Fleet, *arguments: str, **options: Any) -> Program:
+    return fleet.manage(f"run{next(_numbers)}", "jobs", "run", *arguments, **options)
+
+
+def start(fleet: Fleet, *arguments: str, **options: Any) -> Program:
+    """A foreman whose worker has opened its lease."""
+    program = manage(fleet, "--processes=1", "--concurrency=2", *arguments, **options)
+    wait_until(lambda: live(fleet), message="an executor lives")
+    return program
+
+
+def live(fleet: Fleet) -> int:
+    found = fleet.value("SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL AND NOT draining")
+    return int(found)
+
+
+def pid_of(program: Program, name: str) -> int:
+    return int(re.findall(rf"{name} is process (\d+)", program.logged())[-1])
+
+
+def state(fleet: Fleet, job_id: object) -> str:
+    return str(fleet.value("SELECT state FROM jobs_job WHERE id = %s", [job_id]))
+
+
+def succeeds(fleet: Fleet) -> Callable[[], bool]:
+    job_id = fleet.enqueue("test.noop")
+    return lambda: state(fleet, job_id) == "succeeded"
+
+
+def test_jobs_are_run_and_sigterm_ends_everything(fleet: Fleet) -> None:
+    program = start(fleet)
+    later = fleet.enqueue("test.noop", {}, delay=0.2)
+    wait_until(succeeds(fleet))
+    wait_until(lambda: state(fleet, later) == "succeeded")
+    family = program.family()
+    assert len(family) >= 4
+    program.send(signal.SIGTERM)
+    assert program.ended() == 0
+    assert not any(map(is_alive, family))
+    assert live(fleet) == 0
+
+
+def test_every_line_says_whose_it_is(fleet: Fleet) -> None:
+    program = start(fleet)
+    wait_until(lambda: "listens to" in program.logged())
+    lines = program.logged().splitlines()
+    assert all(re.match(r"(run|dispatcher|worker-1) +\| ", line) for line in lines), lines
+
+
+@pytest.mark.parametrize("name", ["worker-1", "dispatcher"])
+def test_what_is_killed_is_started_again(fleet: Fleet, name: str) -> None:
+    program = start(fleet)
+    killed = pid_of(program, name)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: pid_of(program, name) != killed)
+    assert f"{name} was killed by SIGKILL; starting it again in 0.2 s" in program.logged()
+    later = fleet.enqueue("test.noop", {}, delay=0.1)
+    wait_until(lambda: state(fleet, later) == "succeeded")
+
+
+def test_nothing_outlives_a_killed_foreman(fleet: Fleet) -> None:
+    program = start(fleet)
+    family = program.family()
+    program.kill()
+    wait_until(lambda: not any(map(is_alive, family)))
+
+
+def test_running_jobs_end_before_the_worker_does(fleet: Fleet) -> None:
+    program = start(fleet)
+    job_id = fleet.enqueue("test.sleep", {"seconds": 1.0})
+    wait_until(lambda: state(fleet, job_id) == "running")
+    program.send(signal.SIGINT)
+    assert program.ended() == 0
+    assert state(fleet, job_id) == "succeeded"
+
+
+def test_a_second_signal_hurries(fleet: Fleet) -> None:
+    program = start(fleet)
+    job_id = fleet.enqueue("test.sleep", {"seconds": 60.0})
+    wait_until(lambda: state(fleet, job_id) == "running")
+    program.send(signal.SIGTERM)
+    wait_until(lambda: "ending" in program.logged())
+    program.send(signal.SIGTERM)
+    program.ended(4)
+    assert state(fleet, job_id) == "pending"
+
+
+def test_a_program_that_keeps_dying_is_started_ever_less_often(fleet: Fleet) -> None:
+    program = manage(fleet, "--web=192.0.2.1:1")
+    wait_until(lambda: "starting it again in 0.5 s" in program.logged(), 20)
+    assert "web exited with code 1; starting it again in 0.2 s" in program.logged()
+    assert is_alive(psutil.Process(pid_of(program, "dispatcher")))
+
+
+def test_the_web_server_answers(fleet: Fleet) -> None:
+    port = free_port()
+    start(fleet, f"--web={port}", env={"HTTPS": "off"})
+
+    def answer() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=2) as page:
+                return str(page.read().decode())
+        except OSError:
+            return ""
+
+    assert "csrfmiddlewaretoken" in wait_until(answer)

@@ -1,0 +1,121 @@
+"""The JOBS setting: one validated value, or an error that names the key."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from jobs import conf
+from jobs.conf import Settings, parse
+from jobs.errors import ConfigError
+
+
+def test_no_settings_are_the_defaults() -> None:
+    assert parse({}) == Settings()
+
+
+def test_durations_may_be_numbers_or_timedeltas() -> None:
+    assert parse({"LEASE": timedelta(minutes=1), "TICK": 1}) == Settings(LEASE=60.0, TICK=1.0)
+    hour = parse({"DEAD_LETTER_RETENTION": 3600})
+    assert hour == Settings(DEAD_LETTER_RETENTION=timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("key", "guess"),
+    [
+        ("LEASES", "; did you mean 'LEASE'?"),
+        ("lease", "; did you mean 'LEASE'?"),
+        ("HARTBEAT", "; did you mean 'HEARTBEAT'?"),
+        ("ZZZ", ""),
+        (5, ""),
+    ],
+)
+def test_an_unknown_key_is_refused_with_a_guess(key: Any, guess: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse({key: 1})
+    assert str(caught.value) == f"JOBS has no key {key!r}{guess}"
+
+
+WRONG: list[tuple[str, Any]] = [
+    ("LEASE", "15"),
+    ("LEASE", None),
+    ("LEASE", True),
+    ("LEASE", 0),
+    ("LEASE", -1),
+    ("LEASE", float("nan")),
+    ("LEASE", float("inf")),
+    ("LEASE", 10**400),
+    ("LEASE", 9.9),
+    ("HEARTBEAT", 0),
+    ("TIMEOUT", timedelta(0)),
+    ("TIMEOUT", timedelta(days=400)),
+    ("TICK", -0.1),
+    ("REQUEUE_AFTER", 0),
+    ("DRAIN", -1),
+    ("GRACE", -1),
+    ("GRACE", float("inf")),
+    ("MAX_ATTEMPTS", 0),
+    ("MAX_ATTEMPTS", 1001),
+    ("MAX_ATTEMPTS", 5.0),
+    ("MAX_ATTEMPTS", True),
+    ("PAYLOAD_LIMIT", 255),
+    ("PAYLOAD_LIMIT", 16 * 1024 * 1024 + 1),
+    ("RESULT_LIMIT", "64k"),
+    ("DEFAULT_QUEUE", ""),
+    ("DEFAULT_QUEUE", "a b"),
+    ("DEFAULT_QUEUE", 5),
+    ("DATABASE", None),
+    ("CONNECTION", 1),
+    ("BORN_QUEUED", 1),
+    ("BORN_QUEUED", "yes"),
+    ("DEAD_LETTER_RETENTION", "30d"),
+    ("DEAD_LETTER_RETENTION", float("nan")),
+    ("DEAD_LETTER_RETENTION", float("inf")),
+    ("DEAD_LETTER_RETENTION", 0),
+    ("DEAD_LETTER_RETENTION", timedelta(days=-1)),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+def test_a_wrong_value_is_refused_by_name(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"JOBS\['{key}'\]"):
+        parse({key: value})
+
+
+def test_every_key_has_been_given_a_wrong_value() -> None:
+    assert {key for key, _ in WRONG} >= set(Settings.__dataclass_fields__) - {"LISTEN"}
+
+
+def test_a_lease_outlasts_two_heartbeats() -> None:
+    assert parse({"LEASE": 4, "HEARTBEAT": 2}).LEASE == 4
+    with pytest.raises(ConfigError, match=r"'LEASE'.*at least twice.*'HEARTBEAT'"):
+        parse({"LEASE": 3.9, "HEARTBEAT": 2})
+
+
+@pytest.mark.parametrize("raw", [None, [], "LEASE", 5])
+def test_the_settings_are_a_dict(raw: Any) -> None:
+    with pytest.raises(ConfigError, match="JOBS must be a dict"):
+        parse(raw)
+
+
+def test_a_change_of_the_setting_is_seen(settings: Any) -> None:
+    assert conf.settings() == Settings()
+    settings.JOBS = {"LEASE": 20}
+    assert conf.settings() == Settings(LEASE=20.0)
+    assert conf.settings() is conf.settings()
+
+
+def test_the_check_says_what_is_wrong(settings: Any) -> None:
+    settings.JOBS = {"LAESE": 5}
+    found = [m for m in run_checks(tags=["jobs"]) if m.id == "jobs.E001"]
+    assert [m.msg for m in found] == ["JOBS has no key 'LAESE'; did you mean 'LEASE'?"]
+    settings.JOBS = {}
+    assert not [m for m in run_checks(tags=["jobs"]) if m.id == "jobs.E001"]
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        parse({}).LEASE = 1  # type: ignore[misc]
