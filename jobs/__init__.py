@@ -25,18 +25,30 @@ from jobs.errors import (
     InvalidOption,
     InvalidPayload,
     JobsError,
+    KeyConflict,
+    KeyTaken,
+    NotAllowed,
     StaleClaim,
+    UnknownBatch,
+    UnknownJob,
     UnknownKind,
 )
-from jobs.outcomes import RetryAfter, Snooze, Stopped, Unrecoverable
+from jobs.limits import Limit, Rate, Unique
+from jobs.outcomes import InDoubt, RateLimited, RetryAfter, Snooze, Stopped, Unrecoverable
 from jobs.payloads import Payload
 from jobs.retry import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:
+    from jobs.engine.chains import chain
     from jobs.engine.intake import Draft, Enqueued, enqueue, enqueue_many
     from jobs.models import Attempt, DeadLetter, Job
+    from jobs.operate.batches import batch
+    from jobs.operate.cancel import cancel
+    from jobs.operate.replay import replay
+    from jobs.operate.retry import retry
     from jobs.registry import handler
+    from jobs.timetable import schedule
 
 # Django imports this package before models may be; these names are loaded when first used.
 _LAZY = {
@@ -45,9 +57,15 @@ _LAZY = {
     "Draft": "jobs.engine.intake",
     "Enqueued": "jobs.engine.intake",
     "Job": "jobs.models",
+    "batch": "jobs.operate.batches",
+    "cancel": "jobs.operate.cancel",
+    "chain": "jobs.engine.chains",
     "enqueue": "jobs.engine.intake",
     "enqueue_many": "jobs.engine.intake",
     "handler": "jobs.registry",
+    "replay": "jobs.operate.replay",
+    "retry": "jobs.operate.retry",
+    "schedule": "jobs.timetable",
 }
 
 __all__ = [
@@ -65,22 +83,38 @@ __all__ = [
     "Fixed",
     "HandlerError",
     "Immediate",
+    "InDoubt",
     "InvalidOption",
     "InvalidPayload",
     "Job",
     "JobState",
     "JobsError",
+    "KeyConflict",
+    "KeyTaken",
+    "Limit",
     "Linear",
+    "NotAllowed",
     "Payload",
+    "Rate",
+    "RateLimited",
     "RetryAfter",
     "Snooze",
     "StaleClaim",
     "Stopped",
+    "Unique",
+    "UnknownBatch",
+    "UnknownJob",
     "UnknownKind",
     "Unrecoverable",
+    "batch",
+    "cancel",
+    "chain",
     "enqueue",
     "enqueue_many",
     "handler",
+    "replay",
+    "retry",
+    "schedule",
 ]
 
 

@@ -11,7 +11,7 @@ import re
 import zoneinfo
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -28,8 +28,10 @@ LONGEST_INTERVAL = timedelta(days=3660).total_seconds()
 
 _CRON = re.compile(r"[A-Za-z0-9*,/#\- \t]+\Z")
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+\-/]{0,63}\Z")
-_PROBE = datetime(2024, 1, 1)  # noqa: DTZ001 - wall clock
+_PROBE = datetime(2024, 1, 1)
 _DAY = timedelta(days=1)
+_NEAR = timedelta(days=2)
+"""No change of a zone's clock reaches farther."""
 _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
@@ -105,11 +107,15 @@ class Cron:
         while True:
             wall = next(CronSim(self.text, (moment + offset).replace(tzinfo=None)))
             slot = wall.replace(tzinfo=UTC) - offset
-            change = self._first_change(moment, slot, offset)
-            if change is None:
+            horizon = min(slot, moment + _NEAR)
+            change = self._first_change(moment, horizon, offset)
+            if change is not None:
+                moment, offset = change - _INSTANT, self._offset(change)
+            elif slot == horizon:
                 return slot
-            offset = self._offset(change)
-            moment = change - _INSTANT
+            else:  # no slot on the way; by then the clock may differ
+                moment = slot - _NEAR
+                offset = self._offset(moment)
 
     def _first_change(self, start: datetime, end: datetime, offset: timedelta) -> datetime | None:
         """The first moment in ``(start, end]`` at which the zone's offset is another."""

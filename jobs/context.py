@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from jobs.effects import AsyncCall, AsyncProbe, Call, OnDoubt, Probe, Terms
 from jobs.outcomes import Stopped
+from jobs.watch import LOOK_INTERVAL, watch
+
+T = TypeVar("T")
 
 
 class Signal:
@@ -34,11 +40,27 @@ class Signal:
     def __bool__(self) -> bool:
         return self.aborted
 
+    async def wait(self) -> str:
+        """The reason, once there is one: for async handlers that wait for several things."""
+        while not (reason := self._peek()):
+            await asyncio.sleep(LOOK_INTERVAL)
+        return reason
+
 
 class ProgressWriter(Protocol):
     """Stores a job's progress, if the attempt still holds the job."""
 
     def __call__(self, progress: dict[str, Any]) -> bool: ...
+
+
+class EffectLedger(Protocol):
+    """The effects of the attempt: see ``jobs.engine.effects``."""
+
+    def run(self, key: str, call: Call, probe: Probe | None, terms: Terms) -> Any: ...
+
+    async def run_async(
+        self, key: str, call: AsyncCall, probe: AsyncProbe | None, terms: Terms
+    ) -> Any: ...
 
 
 PROGRESS_INTERVAL = 0.5
@@ -63,7 +85,10 @@ class Context:
     signal: Signal
     log: logging.LoggerAdapter[logging.Logger]
     _write_progress: ProgressWriter
+    _read_parents: Callable[[], dict[UUID, Any]]
+    _ledger: EffectLedger
     _progress_at: float = 0.0
+    _cleanup: ExitStack | None = None
 
     @property
     def is_last_attempt(self) -> bool:
@@ -79,6 +104,39 @@ class Context:
         if reason := self.signal.reason:
             raise Stopped(reason)
 
+    def on_stop(self, callback: Callable[[str], object]) -> None:
+        """Calls back with the reason when the handler is told to stop, from another thread.
+
+        For what blocks and can be closed from outside: a socket, a browser, a child process.
+        """
+        number = watch().add(lambda: self.signal.reason, callback)
+        self.on_cleanup(lambda: watch().remove(number))
+
+    def on_cleanup(self, function: Callable[[], object]) -> None:
+        """Calls the function when the handler has ended, however it ended; last in, first out."""
+        self._stack().callback(function)
+
+    def enter(self, manager: AbstractContextManager[T]) -> T:
+        """Enters the context manager and leaves it when the handler has ended."""
+        return self._stack().enter_context(manager)
+
+    def close(self) -> None:
+        """Everything registered for clean-up has been called; failures are logged."""
+        if self._cleanup is not None:
+            try:
+                self._cleanup.close()
+            except Exception:
+                self.log.exception("clean-up failed")
+
+    def parents(self) -> dict[UUID, Any]:
+        """The results of the jobs this one waited for, by their ids, where they succeeded."""
+        return self._read_parents()
+
+    def _stack(self) -> ExitStack:
+        if self._cleanup is None:
+            self._cleanup = ExitStack()
+        return self._cleanup
+
     def progress(self, done: int, total: int | None = None, note: str = "") -> None:
         """Shows how far the job is; ends the attempt when it no longer holds the job."""
         moment = time.monotonic()
@@ -87,3 +145,43 @@ class Context:
         self._progress_at = moment
         if not self._write_progress({"done": done, "total": total, "note": note[:200]}):
             raise Stopped("lease_lost")
+
+    def effect(
+        self,
+        key: str,
+        call: Call,
+        *,
+        probe: Probe | None = None,
+        request: Any = None,
+        definite: tuple[type[BaseException], ...] = (),
+        on_doubt: OnDoubt = "park",
+    ) -> Any:
+        """Makes the call once for this job and key, whatever happens; answers its outcome.
+
+        The intent is committed before the call and the outcome after it. When the job runs again,
+        an outcome that is known is answered without a call. Where an earlier call may have
+        happened, ``probe`` is asked; where it cannot tell, the job is parked for a person, or
+        ``on_doubt="rerun"`` makes the call again (for calls that may be repeated).
+
+        An exception of the call leaves the effect in doubt, unless it says that nothing happened:
+        ``jobs.NotHappened``, ``jobs.RateLimited``, an open circuit, or one of ``definite``.
+        ``request`` is stored with the intent, for the probe and for whoever decides. Begins
+        nothing once the job has been told to stop. Not for atomic handlers or transactions.
+        """
+        self.checkpoint()
+        return self._ledger.run(key, call, probe, Terms(request, definite, on_doubt))
+
+    async def effect_async(
+        self,
+        key: str,
+        call: AsyncCall,
+        *,
+        probe: AsyncProbe | None = None,
+        request: Any = None,
+        definite: tuple[type[BaseException], ...] = (),
+        on_doubt: OnDoubt = "park",
+    ) -> Any:
+        """``effect`` for async handlers: call and probe may be coroutine functions."""
+        self.checkpoint()
+        terms = Terms(request, definite, on_doubt)
+        return await self._ledger.run_async(key, call, probe, terms)

@@ -10,6 +10,15 @@
     │   ├── DuplicateJob        the chosen id is taken
     │   └── KeyConflict         the unique key is taken by a job with another payload
     ├── HandlerError            a handler was declared wrongly
+    ├── NotAllowed              the state of a job or batch does not allow the action
+    │   └── KeyTaken            another unfinished job has the unique key
+    ├── UnknownJob              no job has this id
+    ├── UnknownBatch            no batch has this id
+    ├── EffectError             an effect was used or resolved wrongly
+    ├── BreakerError            a circuit breaker was declared or used wrongly
+    ├── MachineError            a machine was declared or used wrongly
+    │   ├── IllegalMove         no edge leads from the present state to the wanted one
+    │   └── StaleState          the row is in another state than the caller expected
     ├── StaleClaim              a write came from an attempt that no longer holds the job
     └── ConfigError             the JOBS setting is wrong
 
@@ -18,6 +27,7 @@ What a handler raises to steer its job (``Snooze``, ``Unrecoverable``) lives in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 
@@ -83,3 +93,74 @@ class StaleClaim(JobsError):
     def __init__(self, job_id: UUID, attempt: int) -> None:
         self.job_id, self.attempt = job_id, attempt
         super().__init__(f"attempt {attempt} no longer holds job {job_id}")
+
+
+class NotAllowed(JobsError):
+    """The present state does not allow the action; says which states would."""
+
+    def __init__(
+        self, action: str, subject: UUID, state: object, allowed: Iterable[object]
+    ) -> None:
+        self.action, self.subject, self.state = action, subject, str(state)
+        self.allowed = [str(one) for one in allowed]
+        hint = f"; it must be {' or '.join(self.allowed)}" if self.allowed else ""
+        super().__init__(f"cannot {action} {subject}: it is {state}{hint}")
+
+
+class KeyTaken(NotAllowed):
+    """Another unfinished job has the unique key."""
+
+    def __init__(self, job_id: UUID, key: object, other: UUID) -> None:
+        self.key, self.other = key, other
+        super().__init__("run again", job_id, f"of the key {key!r}, which job {other} has", [])
+
+
+class UnknownJob(JobsError):
+    """No job has this id."""
+
+    def __init__(self, job_id: UUID) -> None:
+        self.job_id = job_id
+        super().__init__(f"there is no job {job_id}")
+
+
+class UnknownBatch(JobsError):
+    """No batch has this id."""
+
+    def __init__(self, batch_id: UUID) -> None:
+        self.batch_id = batch_id
+        super().__init__(f"there is no batch {batch_id}")
+
+
+class EffectError(JobsError):
+    """An effect was used, or a doubt resolved, in a way that cannot be; says which and why."""
+
+
+class BreakerError(JobsError):
+    """A circuit breaker was declared or used wrongly."""
+
+
+class MachineError(JobsError):
+    """A machine of states was declared or used wrongly."""
+
+
+class IllegalMove(MachineError):
+    """No edge leads from the present state to the wanted one; nothing was written."""
+
+    def __init__(self, subject: str, current: str, to: str, allowed: tuple[str, ...]) -> None:
+        self.current, self.to, self.allowed = current, to, allowed
+        super().__init__(f"{subject} is {current!r} and cannot become {to!r}; {_ways(allowed)}")
+
+
+class StaleState(MachineError):
+    """The row is in another state than the caller expected; nothing was written."""
+
+    def __init__(
+        self, subject: str, current: str, expected: tuple[str, ...], allowed: tuple[str, ...]
+    ) -> None:
+        self.current, self.expected, self.allowed = current, expected, allowed
+        wanted = " or ".join(map(repr, expected))
+        super().__init__(f"{subject} is {current!r}, not {wanted} as expected; {_ways(allowed)}")
+
+
+def _ways(allowed: tuple[str, ...]) -> str:
+    return f"it may become {', '.join(map(repr, allowed))}" if allowed else "nothing leaves there"

@@ -68,6 +68,17 @@ class InDoubt(Steer):
     """Parks the job for a person: nobody knows whether one of its effects happened."""
 
 
+class CircuitOpen(Steer):
+    """Runs the job again after ``delay``: what it calls is known to be out of order.
+
+    Raised by a breaker before anything was called. Uses no attempt.
+    """
+
+    def __init__(self, name: str, delay: float) -> None:
+        self.name, self.delay = name, delay
+        super().__init__(f"circuit {name} is open for {delay:.1f} s")
+
+
 class Stopped(BaseException):
     """Raised by ``ctx.checkpoint()`` once the job has been told to stop."""
 

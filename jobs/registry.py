@@ -170,7 +170,7 @@ def handlers() -> list[Handler]:
 
 
 def autodiscover() -> None:
-    """Every installed app's ``handlers`` module has been imported."""
+    """Every installed app's ``handlers`` and ``schedules`` modules have been imported."""
     global _discovered
     if _discovered:
         return
@@ -178,7 +178,7 @@ def autodiscover() -> None:
 
     _discovered = True
     try:
-        autodiscover_modules("handlers")
+        autodiscover_modules("handlers", "schedules")
     except BaseException:
         _discovered = False
         raise

@@ -297,7 +297,7 @@ def _call(claim: Claim) -> runner.Result:
     return outcome
 
 
-def _await(coroutine: Any) -> Any:
+def _await(coroutine: Any, _signal: Signal) -> Any:
     # async_to_sync brings the coroutine's database work back to this thread, where the test's
     # transaction is.
     async def wait() -> Any:

@@ -46,6 +46,7 @@ _SLOT = struct.Struct("<QQq16s16sdd")
 _SLOT_SIZE = 96
 _SEQ = struct.Struct("<Q")
 _STOP_AT = 8
+_REASON, _FORCED = 0x7F, 0x80
 _BODY = struct.Struct("<q16s16sdd")
 _BODY_AT = 16
 _DOUBLE = struct.Struct("<d")
@@ -70,6 +71,7 @@ class Running:
     started: float
     deadline: float
     stop: StopReason
+    forced: bool
 
 
 class Board:
@@ -151,21 +153,35 @@ class Board:
             seq, stop, attempt, job, token, started, deadline = _SLOT.unpack_from(self._memory, at)
             if seq != _SEQ.unpack_from(self._memory, at)[0]:
                 continue  # it went on to another job while we were reading
-            reason = StopReason(stop & 0xFF) if stop >> 8 == seq else StopReason.NONE
+            meant = stop >> 8 == seq
             yield Running(
-                slot, seq, UUID(bytes=job), UUID(bytes=token), attempt, started, deadline, reason
+                slot,
+                seq,
+                UUID(bytes=job),
+                UUID(bytes=token),
+                attempt,
+                started,
+                deadline,
+                StopReason(stop & _REASON) if meant else StopReason.NONE,
+                meant and bool(stop & _FORCED),
             )
 
-    def stop(self, executor: int, slot: int, seq: int, reason: StopReason) -> None:
-        """Tells the job with this sequence number to stop; the first reason stays."""
-        if self.stop_reason(executor, slot, seq) is StopReason.NONE:
-            at = self._slot(executor, slot) + _STOP_AT
-            _SEQ.pack_into(self._memory, at, seq << 8 | reason)
+    def stop(
+        self, executor: int, slot: int, seq: int, reason: StopReason, *, force: bool = False
+    ) -> None:
+        """Tells the job with this sequence number to stop; the first reason stays.
+
+        ``force`` tells the supervisor to end the job's process.
+        """
+        first = self.stop_reason(executor, slot, seq)
+        if first is StopReason.NONE or force:
+            word = seq << 8 | (first or reason) | (_FORCED if force else 0)
+            _SEQ.pack_into(self._memory, self._slot(executor, slot) + _STOP_AT, word)
 
     def stop_reason(self, executor: int, slot: int, seq: int) -> StopReason:
         """Why the job with this sequence number has to stop, if it has to."""
         word: int = _SEQ.unpack_from(self._memory, self._slot(executor, slot) + _STOP_AT)[0]
-        return StopReason(word & 0xFF) if word >> 8 == seq else StopReason.NONE
+        return StopReason(word & _REASON) if word >> 8 == seq else StopReason.NONE
 
     def _head(self, executor: int) -> int:
         return self._heads_at + executor * _HEAD_SIZE

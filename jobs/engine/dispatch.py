@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import Error, transaction
 
 from jobs import conf
-from jobs.engine import leases, rq, sql
+from jobs.engine import closures, leases, rq, sql
 from jobs.engine.reconcile import Reconciler
 
 log = logging.getLogger("jobs.dispatch")
@@ -114,7 +114,8 @@ class Dispatcher:
             feed.length, seq = rq.push(queue, ids)
             self._reconciler.note_push(queue, seq)
         elif time.monotonic() - feed.opened_at > 0.5:
-            rq.set_open(queue, 2.0)
+            if closures.lets_be_born_queued(queue):
+                rq.set_open(queue, 2.0)
             feed.opened_at = time.monotonic()
         return len(ids)
 

@@ -207,7 +207,7 @@ class Executor:
             self._pace.note(time.monotonic() - begun)
             self._freed.put(None)
 
-    def _await(self, coroutine: Any) -> Any:
+    def _await(self, coroutine: Any, signal: Signal) -> Any:
         """The coroutine's result, run on this executor's one event loop."""
         if self._loop is None:
             with self._loop_lock:
@@ -215,7 +215,7 @@ class Executor:
                     loop = asyncio.new_event_loop()
                     threading.Thread(target=loop.run_forever, daemon=True, name="loop").start()
                     self._loop = loop
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(runner.obey(coroutine, signal), self._loop).result()
 
     # ---- how much to take
 

@@ -76,6 +76,11 @@ def enqueue_many(drafts: Iterable[Payload | Draft]) -> list[UUID]:
     return [taken.get(e.id, e.id) for e in entries]
 
 
+def enter(draft: Draft) -> Enqueued:
+    """The draft, enqueued with all that it says, never born queued."""
+    return _enter(entry(draft))
+
+
 def _enter(made: Entry) -> Enqueued:
     """One job with a key, a batch or parents; all that it needs commits with it."""
     with transaction.atomic(using=sql.alias()):

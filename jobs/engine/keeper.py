@@ -19,13 +19,14 @@ from uuid import UUID
 from django.db import Error
 
 from jobs import conf
+from jobs import registry as handlers
 from jobs.engine import leases, process, rq, sql
 from jobs.engine.board import LOST, Board, StopReason, now
 from jobs.outcomes import Ending, Fault
 
 log = logging.getLogger("jobs.keeper")
 
-CANCEL_INTERVAL = 0.5
+STOP_INTERVAL = 0.15
 REGISTRY_INTERVAL = 20.0
 _PAUSE = 0.1
 
@@ -58,7 +59,7 @@ class Keeper:
         self._deaths: list[Death] = []
         self._ended = False
         self._renewed_at = 0.0
-        self._cancels_at = 0.0
+        self._looked_at = 0.0
         self._registered_at = 0.0
 
     def run(self) -> None:
@@ -69,7 +70,7 @@ class Keeper:
             self._read()
             self._database(self._report_deaths)
             self._database(self._renew)
-            self._database(self._bring_cancels)
+            self._database(self._bring_stops)
             self._register()
         self._unregister()
 
@@ -135,29 +136,30 @@ class Keeper:
             if self._board.lease_until(executor) > 0
         }
 
-    def _bring_cancels(self) -> None:
+    def _bring_stops(self) -> None:
+        """Who was asked to stop, by a cancel or a preemption, learns of it; without a lock."""
         moment = time.monotonic()
-        if moment - self._cancels_at < CANCEL_INTERVAL:
+        if moment - self._looked_at < STOP_INTERVAL:
             return
-        self._cancels_at = moment
-        running = [
-            (executor, shown)
+        self._looked_at = moment
+        running = {
+            shown.job_id: (executor, shown)
             for executor in self._living()
             for shown in self._board.running(executor)
-            if shown.stop is StopReason.NONE
-        ]
+            if not shown.forced
+        }
         if not running:
             return
-        tokens = {shown.job_id: (executor, shown) for executor, shown in running}
-        asked = sql.rows(
-            "SELECT id, token FROM jobs_job WHERE id = ANY(%s) AND state = 'running' "
-            "AND cancel_requested_at IS NOT NULL",
-            [list(tokens)],
-        )
-        for job_id, token in asked:
-            executor, shown = tokens[job_id]
-            if shown.token == token:
-                self._board.stop(executor, shown.slot, shown.seq, StopReason.CANCELLED)
+        for job_id, token, kind, cancelled, forced, overdue in sql.bound_rows(
+            _STOPS, [conf.settings().CANCEL_GRACE, conf.settings().PREEMPTION_GRACE, list(running)]
+        ):
+            executor, shown = running[job_id]
+            if shown.token != token:
+                continue
+            handler = handlers.find(kind)
+            force = forced or (overdue and handler is not None and handler.killable)
+            reason = StopReason.CANCELLED if cancelled else StopReason.PREEMPTED
+            self._board.stop(executor, shown.slot, shown.seq, reason, force=force)
 
     def _register(self) -> None:
         moment = time.monotonic()
@@ -175,6 +177,14 @@ class Keeper:
         except rq.Unavailable as error:
             log.debug("RQ's registry was not told: %s", error)
 
+
+_STOPS = """
+SELECT id, token, kind, cancel_requested_at IS NOT NULL,
+  cancel_forced AND cancel_requested_at < jobs_clock() - %s * interval '1 s',
+  cancel_requested_at IS NULL AND preempt_asked_at < jobs_clock() - %s * interval '1 s'
+FROM jobs_job WHERE id = ANY(%s) AND state = 'running'
+  AND (cancel_requested_at IS NOT NULL OR preempted_by IS NOT NULL)
+"""
 
 _FAULTS: dict[Ending, str] = {"timeout": "Timeout", "crashed": "Crash", "lost": "ExecutorLost"}
 

@@ -11,14 +11,31 @@ import time
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from django.db import transaction
+
 from jobs import conf
-from jobs.engine import leases, rq, sql
+from jobs.engine import (
+    claims,
+    closures,
+    leases,
+    rq,
+    schedules,
+    slots,
+    sql,
+    timetables,
+    withdrawal,
+)
+from jobs.engine.flow import Flow
 
 log = logging.getLogger("jobs.reconcile")
 
 REAP_INTERVAL = 0.5
 REPUSH_INTERVAL = 0.5
+WITHDRAW_INTERVAL = 0.25
+FREE_INTERVAL = 2.0
 EXPIRE_INTERVAL = 1.0
+PREEMPT_INTERVAL = 0.2
+SCHEDULE_INTERVAL = 0.5
 FORGET_INTERVAL = 60.0
 ANNOUNCE_INTERVAL = 5.0
 REAP_LIMIT = 200
@@ -36,13 +53,21 @@ class Reconciler:
         self._wiped = False
         self._patience_until = 0.0
         self._patience_checked = False
+        self._knows_schedules = False
+        self._slots = slots.Watch()
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
         self._every(ANNOUNCE_INTERVAL, "announce", lambda: rq.note_dispatcher(self._worker))
+        self._every(conf.settings().TICK, "close", closures.refresh)
+        # Before ids are pushed again: what is withdrawn has none to push.
+        self._every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw(self._worker))
         self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
         self._every(REAP_INTERVAL, "reap", self._reap)
+        self._every(SCHEDULE_INTERVAL, "schedules", self._serve_schedules)
+        self._every(PREEMPT_INTERVAL, "preempt", preempt)
         self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
+        self._every(FREE_INTERVAL, "free", self._free)
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
 
     def note_push(self, queue: str, seq: int) -> None:
@@ -60,6 +85,12 @@ class Reconciler:
             self._done_at[name] = moment
             duty()
 
+    def _serve_schedules(self) -> None:
+        if not self._knows_schedules:
+            timetables.sync()
+            self._knows_schedules = True
+        schedules.tick()
+
     def _reap(self) -> None:
         if not self._patience_checked:
             self._patience_until = time.monotonic() + patience()
@@ -69,6 +100,12 @@ class Reconciler:
                 log.warning("the lease of executor %s ran out", owner)
         if lost := leases.reap(self._worker, REAP_LIMIT):
             log.warning("%d jobs of silent executors were settled", len(lost))
+
+    def _free(self) -> None:
+        if leaked := slots.free_leaked():
+            log.warning("%d exclusive keys were held by nobody, like %r", len(leaked), leaked[0])
+        self._slots.wake_forgotten()
+        slots.wake_limited()
 
     def _repush(self, queues: Sequence[str]) -> None:
         """Queued ids that are in no list are pushed again; all of them after a loss of Redis."""
@@ -112,8 +149,11 @@ def find_missing(queue: str, after: float, limit: int = 5000) -> list[tuple[UUID
     """Ids (with timeouts) queued for longer than ``after`` seconds and in no list of Redis."""
     stale = sql.bound_rows(
         "SELECT id, timeout FROM jobs_job WHERE queue = %s AND state = 'queued' "
-        "AND queued_at <= jobs_clock() - %s * interval '1 s' ORDER BY queued_at LIMIT %s",
-        [queue, after, limit],
+        "AND queued_at <= jobs_clock() - %s * interval '1 s' "
+        # Those admitted at a rate too long ago are about to be withdrawn.
+        "AND (flow & %s = 0 OR queued_at > jobs_clock() - %s * interval '1 s') "
+        "ORDER BY queued_at LIMIT %s",
+        [queue, after, int(Flow.PACED), withdrawal.STALE_AFTER, limit],
     )
     if not stale:
         return []
@@ -121,8 +161,10 @@ def find_missing(queue: str, after: float, limit: int = 5000) -> list[tuple[UUID
     return [(job_id, timeout) for job_id, timeout in stale if job_id not in present]
 
 
+# An admission at a rate does not grow younger.
 _TOUCH = """
-WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'queued'
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job
+  WHERE id = ANY(%s) AND state = 'queued' AND flow & %s = 0
   ORDER BY id FOR NO KEY UPDATE)
 UPDATE jobs_job j SET queued_at = jobs_clock() FROM l WHERE j.id = l.id
 """
@@ -131,7 +173,7 @@ UPDATE jobs_job j SET queued_at = jobs_clock() FROM l WHERE j.id = l.id
 def _touch(pushed: Sequence[tuple[UUID, float]]) -> None:
     """The ids count as queued from now on, so that they are not pushed again at once."""
     ids = [job_id for job_id, _ in pushed]
-    sql.repeating(lambda: sql.bound_rows(_TOUCH, [ids]))
+    sql.repeating(lambda: sql.bound_rows(_TOUCH, [ids, int(Flow.PACED)]))
 
 
 _EXPIRE = """
@@ -140,10 +182,24 @@ WITH l AS MATERIALIZED (SELECT id FROM jobs_job
   ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE jobs_job j SET state = 'expired', finished_at = jobs_clock(), queued_at = NULL,
   moved_by = %s, move_reason = 'not started before its expiry'
-FROM l WHERE j.id = l.id
+FROM l WHERE j.id = l.id RETURNING j.id, j.state, j.flow
 """
 
 
 def expire(worker: str, limit: int = 1000) -> int:
     """Jobs that have not started before their expiry are closed."""
-    return sql.repeating(lambda: sql.run(_EXPIRE, [limit, worker]))
+
+    def write() -> int:
+        with transaction.atomic(using=sql.alias()):
+            moved = sql.rows(_EXPIRE, [limit, worker])
+            claims.follow(moved)
+            return len(moved)
+
+    return sql.repeating(write)
+
+
+def preempt() -> int:
+    """Holders of an exclusive key for which somebody more urgent waits are asked to stop."""
+    limit = conf.settings().PREEMPTION_LIMIT
+    [(asked,)] = sql.repeating(lambda: sql.rows("SELECT jobs_preempt(%s)", [limit]))
+    return int(asked)

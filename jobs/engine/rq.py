@@ -274,6 +274,13 @@ def set_open(queue: str, ttl: float) -> None:
     client().set(_open_key(queue), 1, px=int(ttl * 1000))
 
 
+def try_shut(queues: Sequence[str]) -> None:
+    """Due jobs of the queues are not born queued any more; nothing where Redis is away."""
+    if queues:
+        with suppress(*Unavailable):
+            push_client().delete(*map(_open_key, queues))
+
+
 def is_open(queue: str) -> bool:
     """Whether a dispatcher lately said that due jobs may be born queued."""
     return bool(push_client().exists(_open_key(queue)))

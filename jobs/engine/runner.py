@@ -13,12 +13,15 @@ from django.db import Error, connections, transaction
 
 from jobs import conf, jsontext, registry
 from jobs.context import Context, Signal
-from jobs.engine import sql
+from jobs.engine import parents, sql
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
+from jobs.engine.effects import Ledger
 from jobs.errors import InvalidPayload, StaleClaim
 from jobs.outcomes import (
+    CircuitOpen,
     Ending,
     Fault,
+    InDoubt,
     RetryAfter,
     Snooze,
     Stopped,
@@ -31,10 +34,11 @@ from jobs.states import JobState
 
 log = logging.getLogger("jobs.handler")
 
+_OBEY_INTERVAL = 0.1
 Result = Success | Ended | None
 """What is left to settle; None when the attempt has settled itself, or lost its job."""
-AwaitIt = Callable[[Any], Any]
-"""Runs a coroutine to its end and answers its result."""
+AwaitIt = Callable[[Any, Signal], Any]
+"""Runs a coroutine to its end, or cancels it when the signal says so; answers its result."""
 
 
 def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
@@ -47,27 +51,38 @@ def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
         payload = handler.payload.from_text(claim.payload, claim.payload_version)
     except InvalidPayload as error:
         return _ended(claim, handler, "bad_payload", Fault("InvalidPayload", str(error)))
-    context = _context(claim, signal)
+    context = _context(claim, handler, signal)
     try:
         if handler.atomic:
-            return _call_atomic(claim, handler, context, payload, worker)
+            return _call_atomic(claim, handler, context, payload, await_it, worker)
         return Success(claim, _call(handler, context, payload, await_it))
     except StaleClaim:
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
         return None
+    except asyncio.CancelledError as error:
+        # A coroutine is told to stop by cancelling it.
+        stopped = Stopped(signal.reason) if signal.aborted else error
+        return _raised(claim, handler, stopped)
     except BaseException as error:
         return _raised(claim, handler, error)
+    finally:
+        context.close()
 
 
 def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
     value = handler.function(context, payload)
     if handler.is_async:
-        value = await_it(value)
+        value = await_it(value, context.signal)
     return jsontext.dumps(value, conf.settings().RESULT_LIMIT)
 
 
 def _call_atomic(
-    claim: Claim, handler: Handler, context: Context, payload: Payload, worker: str
+    claim: Claim,
+    handler: Handler,
+    context: Context,
+    payload: Payload,
+    await_it: AwaitIt,
+    worker: str,
 ) -> Result:
     """The handler's effects and the job's completion are one commit, or nothing of either."""
     conn = sql.connection()
@@ -76,7 +91,7 @@ def _call_atomic(
         conn.ensure_connection()
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
-            text = _call(handler, context, payload, asyncio.run)
+            text = _call(handler, context, payload, await_it)
             if claim.id not in settle_successes([Success(claim, text)], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
@@ -114,6 +129,10 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
         return _ended(claim, handler, "snoozed", None, floor=error.delay, why=str(error))
     if isinstance(error, Stopped):
         return _stopped(claim, handler, error)
+    if isinstance(error, CircuitOpen):
+        return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
+    if isinstance(error, InDoubt):
+        return _ended(claim, handler, "in_doubt", _fault(error))
     ending: Ending = "unrecoverable" if isinstance(error, Unrecoverable) else "failed"
     floor = error.delay if isinstance(error, RetryAfter) else 0.0
     return _ended(claim, handler, ending, _fault(error), floor=floor)
@@ -122,7 +141,7 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
 _STOPPED_ENDINGS: dict[str, Ending] = {
     "timeout": "timeout",
     "cancelled": "cancelled",
-    "preempted": "released",
+    "preempted": "preempted",
     "shutdown": "released",
     "lease_lost": "released",
 }
@@ -170,7 +189,7 @@ def _ended(
     return Ended(claim.id, claim.token, claim.kind, move, fault)
 
 
-def _context(claim: Claim, signal: Signal) -> Context:
+def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
     def write_progress(progress: dict[str, Any]) -> bool:
         return _store_progress(claim.id, claim.token, progress)
 
@@ -189,7 +208,20 @@ def _context(claim: Claim, signal: Signal) -> Context:
             log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
         ),
         _write_progress=write_progress,
+        _ledger=Ledger(claim, is_atomic=handler.atomic),
+        _read_parents=lambda: parents.results(claim.id),
     )
+
+
+async def obey(coroutine: Any, signal: Signal) -> Any:
+    """The coroutine's result; it is cancelled as soon as the signal says so."""
+    task = asyncio.ensure_future(coroutine)
+    while not task.done():
+        await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
+        if signal.aborted and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
+    return task.result()
 
 
 def _store_progress(job_id: UUID, token: UUID, progress: dict[str, Any]) -> bool:

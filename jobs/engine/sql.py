@@ -119,6 +119,17 @@ def is_disconnected(error: BaseException) -> bool:
     return not state or state[:2] in ("08", "53") or state[:3] == "57P" or state == "25006"
 
 
+def in_transaction() -> bool:
+    """Whether this thread's next write would be committed only later, or not at all.
+
+    A transaction that a test case puts around each test does not count.
+    """
+    conn = connection()
+    if conn.in_atomic_block:
+        return any(not block._from_testcase for block in conn.atomic_blocks)
+    return not conn.get_autocommit()
+
+
 def close() -> None:
     """This thread's connection is closed; the next statement opens another."""
     connection().close()

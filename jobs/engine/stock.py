@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import threading
+from typing import Any
 from uuid import UUID
 
 from django.db import Error
@@ -63,12 +64,16 @@ def _run(claim: claims.Claim, board: Board, worker: str) -> None:
         reason = board.stop_reason(0, 0, seq)
         return reason.word if reason is not StopReason.NONE else ""
 
-    outcome = runner.run(claim, Signal(peek), asyncio.run, worker)
+    outcome = runner.run(claim, Signal(peek), _await, worker)
     done.set()
     watch.join()
     runner.refresh_connections()
     if outcome is not None:
         settler.write([outcome], worker)
+
+
+def _await(coroutine: Any, signal: Signal) -> Any:
+    return asyncio.run(runner.obey(coroutine, signal))
 
 
 def _watch(claim: claims.Claim, board: Board, seq: int, worker: str, done: threading.Event) -> None:

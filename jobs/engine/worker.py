@@ -55,6 +55,8 @@ class _Child:
     killed_for: str = ""
     overdue: set[UUID] = field(default_factory=set)
     """Jobs for whose timeout it was killed."""
+    forced: dict[UUID, StopReason] = field(default_factory=dict)
+    """Jobs that were to be stopped by force, and why."""
 
 
 class Supervisor:
@@ -186,6 +188,9 @@ class Supervisor:
     def _ending(self, child: _Child, shown: Running, how: str) -> tuple[Ending, str]:
         if shown.job_id in child.overdue:
             return "timeout", "did not end after its timeout; its process was killed"
+        if reason := child.forced.get(shown.job_id):
+            ending: Ending = "cancelled" if reason is StopReason.CANCELLED else "preempted"
+            return ending, f"did not stop when it was {reason.word}; its process was killed"
         if child.killed_for:
             return "lost", f"its executor was stopped: {child.killed_for}"
         return "crashed", f"its process {how}"
@@ -205,6 +210,7 @@ class Supervisor:
         moment = now()
         for child in list(self._children.values()):
             self._enforce_timeouts(child, moment)
+            self._enforce_stops(child)
             self._enforce_lease(child, moment)
         if self._stop_at is not None:
             self._enforce_drain(moment)
@@ -222,6 +228,13 @@ class Supervisor:
             if late >= grace or moment - self._board.last_beat(child.index) > _STANDSTILL:
                 child.overdue.add(shown.job_id)
                 self._kill(child, "a job outlived its timeout")
+
+    def _enforce_stops(self, child: _Child) -> None:
+        """Who was to be stopped by force, and has not stopped, loses its process."""
+        for shown in self._board.running(child.index):
+            if shown.forced:
+                child.forced[shown.job_id] = shown.stop
+                self._kill(child, f"a job was {shown.stop.word} and did not stop")
 
     def _enforce_lease(self, child: _Child, moment: float) -> None:
         """Before others may take its jobs, an executor no longer works on them."""

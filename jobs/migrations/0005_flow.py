@@ -421,6 +421,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="job",
+            name="preempt_asked_at",
+            field=models.DateTimeField(null=True, verbose_name="preemption asked at"),
+        ),
+        migrations.AddField(
+            model_name="job",
             name="preemptions",
             field=models.IntegerField(db_default=0, default=0, verbose_name="preemptions"),
         ),
@@ -457,6 +462,22 @@ class Migration(migrations.Migration):
                 condition=models.Q(("exclusive_key__isnull", False), ("state", "pending")),
                 fields=["exclusive_key", "rank"],
                 name="jobs_job_key_waiting",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("preempts", True), ("state", "pending"), ("wait", 2)),
+                fields=["exclusive_key", "rank"],
+                name="jobs_job_rival",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("lineage__isnull", False)),
+                fields=["lineage"],
+                name="jobs_job_lineage",
             ),
         ),
         migrations.AddIndex(

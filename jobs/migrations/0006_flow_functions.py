@@ -84,7 +84,7 @@ BEGIN
       AND j.state NOT IN ('queued', 'running')
     RETURNING s.key)
   SELECT array_agg(key) INTO freed FROM gone;
-  UPDATE jobs_job SET preempted_by = NULL
+  UPDATE jobs_job SET preempted_by = NULL, preempt_asked_at = NULL
     WHERE id = ANY (moved) AND preempted_by IS NOT NULL AND state <> 'running';
   IF heirs IS NOT NULL THEN
     UPDATE jobs_job SET wait = 0 WHERE id = ANY (heirs) AND state = 'pending' AND wait = 2;
@@ -463,11 +463,15 @@ BEGIN
     WHERE j.id = ANY (picked) AND 'key:' || j.exclusive_key = ANY (closed);
   IF barred IS NOT NULL THEN
     -- Whoever opens the key again waits for this lock, and then sees the jobs put aside.
-    PERFORM 1 FROM jobs_closure c WHERE c.scope IN (SELECT 'key:' || exclusive_key FROM jobs_job
-      WHERE id = ANY (barred)) ORDER BY c.scope FOR SHARE;
+    -- A key that was opened in between bars nobody.
+    WITH still AS MATERIALIZED (SELECT c.scope FROM jobs_closure c WHERE c.scope IN (
+        SELECT 'key:' || exclusive_key FROM jobs_job WHERE id = ANY (barred))
+      ORDER BY c.scope FOR SHARE)
+    SELECT array_agg(j.id) INTO barred FROM jobs_job j JOIN still
+      ON still.scope = 'key:' || j.exclusive_key WHERE j.id = ANY (barred);
     UPDATE jobs_job SET wait = 2 WHERE id = ANY (barred);
     picked := ARRAY(SELECT p FROM unnest(picked) WITH ORDINALITY AS u(p, n)
-      WHERE NOT p = ANY (barred) ORDER BY n);
+      WHERE NOT p = ANY (coalesce(barred, '{}')) ORDER BY n);
   END IF;
   INSERT INTO jobs_slot (key, job_id)
     SELECT DISTINCT ON (j.exclusive_key) j.exclusive_key, j.id FROM jobs_job j
@@ -551,7 +555,8 @@ BEGIN
     WHERE h.state = 'running' AND h.preemptible AND h.preempted_by IS NULL
       AND h.priority < r.priority AND h.preemptions < most
     ORDER BY h.id FOR NO KEY UPDATE OF h SKIP LOCKED)
-  UPDATE jobs_job j SET preempted_by = holder.by FROM holder WHERE j.id = holder.id;
+  UPDATE jobs_job j SET preempted_by = holder.by,
+      preempt_asked_at = jobs_clock() FROM holder WHERE j.id = holder.id;
   GET DIAGNOSTICS asked = ROW_COUNT;
   RETURN asked;
 END $$

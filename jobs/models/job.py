@@ -80,6 +80,7 @@ class Job(Guarded):
     preempts = models.BooleanField(_("preempts"), default=False, db_default=False)
     preemptible = models.BooleanField(_("preemptible"), default=False, db_default=False)
     preempted_by = models.UUIDField(_("preempted by"), null=True, editable=False)
+    preempt_asked_at = models.DateTimeField(_("preemption asked at"), null=True)
     preemptions = models.IntegerField(_("preemptions"), default=0, db_default=0)
     open_parents = models.IntegerField(_("open parents"), default=0, db_default=0)
     lineage = models.UUIDField(_("lineage"), null=True, editable=False)
@@ -118,6 +119,14 @@ class Job(Guarded):
                 name="jobs_job_key_waiting",
             ),
             models.Index(
+                fields=["exclusive_key", "rank"],
+                condition=Q(state="pending", wait=2, preempts=True),
+                name="jobs_job_rival",
+            ),
+            models.Index(
+                fields=["lineage"], condition=Q(lineage__isnull=False), name="jobs_job_lineage"
+            ),
+            models.Index(
                 fields=["limit_key", "rank"],
                 condition=Q(state__in=["pending", "queued", "running"], limit_key__isnull=False),
                 name="jobs_job_limit_key",
@@ -126,6 +135,14 @@ class Job(Guarded):
                 fields=["batch_id", "state"],
                 condition=Q(batch_id__isnull=False),
                 name="jobs_job_batch",
+            ),
+            models.Index(
+                fields=["schedule_id"],
+                condition=Q(
+                    state__in=["blocked", "pending", "queued", "running"],
+                    schedule_id__isnull=False,
+                ),
+                name="jobs_job_of_schedule",
             ),
             models.Index(
                 fields=["state", "finished_at"],

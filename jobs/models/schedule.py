@@ -14,6 +14,7 @@ class Schedule(models.Model):
     name = models.TextField(_("name"), unique=True)
     kind = models.TextField(_("kind"))
     payload = models.JSONField(_("payload"), default=dict)
+    payload_version = models.SmallIntegerField(default=1, db_default=1, editable=False)
     options = models.JSONField(_("options"), default=dict)
     cron = models.TextField(_("cron"), default="", db_default="", blank=True)
     interval = models.FloatField(_("interval in seconds"), null=True, blank=True)
@@ -21,6 +22,8 @@ class Schedule(models.Model):
     missed = models.TextField(_("missed slots"), default="latest", db_default="latest")
     overlap = models.TextField(_("overlap"), default="allow", db_default="allow")
     enabled = models.BooleanField(_("enabled"), default=True, db_default=True)
+    paused_at = models.DateTimeField(_("paused since"), null=True, editable=False)
+    paused_by = models.TextField(_("paused by"), default="", db_default="", blank=True)
     paused_reason = models.TextField(
         _("reason of the pause"), default="", db_default="", blank=True
     )
@@ -28,6 +31,7 @@ class Schedule(models.Model):
     is_declared = models.BooleanField(_("declared in code"), default=False, db_default=False)
     last_slot = models.DateTimeField(_("last slot"), null=True)
     next_slot = models.DateTimeField(_("next slot"), null=True)
+    error = models.TextField(_("why it makes no jobs"), default="", db_default="", blank=True)
     created_at = models.DateTimeField(_("created at"), db_default=Clock())
 
     class Meta:
@@ -45,6 +49,11 @@ class Schedule(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(overlap__in=["allow", "skip"]), name="jobs_schedule_overlap"
+            ),
+            models.CheckConstraint(
+                condition=Q(paused_at__isnull=False)
+                | Q(paused_until__isnull=True, paused_by="", paused_reason=""),
+                name="jobs_schedule_pause",
             ),
         ]
 

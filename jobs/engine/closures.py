@@ -1,0 +1,170 @@
+"""What is closed now: pauses that are not over, and windows that are open in the calendar.
+
+Dispatch and claim read one tiny table, ``jobs_closure``; ``refresh`` makes it agree with the
+pauses and the calendar. Whoever refreshes holds one lock, so that dispatchers do not fight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from jobs import registry, scopes
+from jobs.engine import claims, rq, sql
+from jobs.windows import NEVER, Window, is_inside
+
+_LOCK = 0x6A6F62735F636C6F
+"""The advisory lock of those who write the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One reason for which a scope is closed now; without ``until`` nobody knows for how long."""
+
+    scope: str
+    what: Literal["pause", "blackout"]
+    until: datetime | None
+    reason: str
+    by: str = ""
+    blackout: int | None = None
+
+    @property
+    def words(self) -> str:
+        text = f"paused by {self.by}" if self.what == "pause" else "blackout window"
+        return f"{text}: {self.reason}" if self.reason else text
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The scopes that a refresh has closed and opened."""
+
+    closed: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+
+
+def refresh(*, wait: bool = False) -> Changes:
+    """The table says what is closed now; pauses that are over are gone.
+
+    Without ``wait`` nothing happens while somebody else is at it.
+    """
+    if not wait and not _has_anything():
+        return Changes()
+    with transaction.atomic(using=sql.alias()):
+        if wait:
+            sql.rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        elif sql.rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK]) == [(False,)]:
+            return Changes()
+        sql.run("DELETE FROM jobs_pause WHERE until <= jobs_clock()")
+        changes = _write(_rows(stops()))
+        _follow(changes)
+        return changes
+
+
+def stops() -> list[Stop]:
+    """Every reason for which something is closed now, by scope."""
+    [(moment,)] = sql.rows("SELECT jobs_clock()")
+    found = [
+        Stop(scope, "pause", until, reason, by)
+        for scope, until, reason, by in sql.rows(
+            "SELECT scope, until, reason, by FROM jobs_pause "
+            "WHERE until IS NULL OR until > jobs_clock() ORDER BY scope"
+        )
+    ]
+    for number, scope, reason, *columns in sql.rows(
+        'SELECT id, scope, reason, start, "end", time_zone, days FROM jobs_blackout '
+        "WHERE enabled ORDER BY scope, id"
+    ):
+        end = is_inside(window(*columns), moment)
+        if end is not None:
+            until = None if end is NEVER else end
+            found.append(Stop(scope, "blackout", until, reason, blackout=number))
+    return sorted(found, key=lambda stop: stop.scope)
+
+
+def window(start: object, end: object, time_zone: str, days: Iterable[int]) -> Window:
+    """The window of a blackout's row."""
+    return _window(start, end, time_zone, frozenset(days))
+
+
+@lru_cache(maxsize=1000)
+def _window(start: object, end: object, time_zone: str, days: frozenset[int]) -> Window:
+    return Window(start, end, ZoneInfo(time_zone), days)  # type: ignore[arg-type]
+
+
+def lets_be_born_queued(queue: str) -> bool:
+    """Whether no closure and no limit that code does not know of concerns the queue's jobs."""
+    kinds = [f"kind:{handler.kind}" for handler in registry.handlers()]
+    [(answer,)] = sql.rows(_NOTHING_CONCERNS, [f"queue:{queue}", f"queue:{queue}", kinds])
+    return bool(answer)
+
+
+_NOTHING_CONCERNS = """
+SELECT NOT EXISTS (SELECT 1 FROM jobs_closure WHERE (until IS NULL OR until > jobs_clock())
+    AND (scope = %s OR scope NOT LIKE 'queue:%%'))
+  AND NOT EXISTS (SELECT 1 FROM jobs_limiter WHERE scope = %s
+    AND (at_once IS NOT NULL OR per_second IS NOT NULL OR closed_until > jobs_clock()))
+  AND NOT EXISTS (SELECT 1 FROM jobs_limiter WHERE scope = ANY (%s)
+    AND (closed_until > jobs_clock()
+      OR NOT is_declared AND (at_once IS NOT NULL OR per_second IS NOT NULL)))
+"""
+
+
+def _has_anything() -> bool:
+    [(answer,)] = sql.rows(
+        "SELECT EXISTS (SELECT 1 FROM jobs_closure) OR EXISTS (SELECT 1 FROM jobs_pause) "
+        "OR EXISTS (SELECT 1 FROM jobs_blackout WHERE enabled)"
+    )
+    return bool(answer)
+
+
+def _rows(found: Sequence[Stop]) -> dict[str, tuple[datetime | None, str]]:
+    """The rows that should be there: of each scope, until when, and all its reasons."""
+    rows: dict[str, tuple[datetime | None, str]] = {}
+    for stop in found:
+        for scope in scopes.spellings(stop.scope):
+            until, why = rows.get(scope, (stop.until, ""))
+            lasting = None if until is None or stop.until is None else max(until, stop.until)
+            rows[scope] = (lasting, f"{why}; {stop.words}" if why else stop.words)
+    return rows
+
+
+def _write(wanted: dict[str, tuple[datetime | None, str]]) -> Changes:
+    there = {s: (until, why) for s, until, why in sql.rows("SELECT * FROM jobs_closure")}
+    new = [scope for scope in wanted if wanted[scope] != there.get(scope)]
+    if new:
+        sql.run(
+            "INSERT INTO jobs_closure (scope, until, why) SELECT * FROM "
+            "unnest(%s::text[], %s::timestamptz[], %s::text[]) AS t(scope, until, why) ORDER BY 1 "
+            "ON CONFLICT (scope) DO UPDATE SET until = excluded.until, why = excluded.why",
+            [new, [wanted[s][0] for s in new], [wanted[s][1] for s in new]],
+        )
+    old = sorted(set(there) - set(wanted))
+    if old:
+        # Waits for every dispatcher that is putting jobs aside because of one of these.
+        sql.run("DELETE FROM jobs_closure WHERE scope = ANY (%s)", [old])
+    return Changes(tuple(sorted(set(wanted) - set(there))), tuple(old))
+
+
+def _follow(changes: Changes) -> None:
+    keys = [name for what, name in map(scopes.split, changes.opened) if what == "key"]
+    if keys:
+        # By a statement of its own, whose snapshot sees what dispatchers have put aside.
+        sql.rows("SELECT jobs_wake_keys(%s)", [keys])
+    if changes.opened:
+        claims.nudge()
+    if changes.closed:
+        transaction.on_commit(lambda: _shut(changes.closed), using=sql.alias(), robust=True)
+
+
+def _shut(closed: Sequence[str]) -> None:
+    """Jobs of the scopes are not born queued any more."""
+    queues = [name for what, name in map(scopes.split, closed) if what == "queue"]
+    if len(queues) < len(closed):
+        queues = [name for (name,) in sql.rows("SELECT name FROM jobs_queue")]
+    rq.try_shut(queues)

@@ -1,0 +1,72 @@
+"""Cancelling: a waiting job ends at once, a running one is asked to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.engine import claims, sql
+from jobs.errors import NotAllowed, UnknownJob
+from jobs.states import FINAL_STATES, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What became of a cancel: the job's state, and whether it still has to obey."""
+
+    id: UUID
+    state: JobState
+    requested: bool
+
+
+_WAITING = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job
+  WHERE id = ANY(%s) AND state IN ('blocked', 'pending', 'queued')
+  ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_job j SET state = 'cancelled', finished_at = jobs_clock(), queued_at = NULL,
+  cancel_requested_at = jobs_clock(), cancel_reason = %s, cancel_by = %s, moved_by = %s,
+  move_reason = %s
+FROM l WHERE j.id = l.id AND j.state IN ('blocked', 'pending', 'queued')
+RETURNING j.id, j.state, j.flow
+"""
+
+_RUNNING = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'running'
+  ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_job j SET cancel_requested_at = coalesce(j.cancel_requested_at, jobs_clock()),
+  cancel_reason = %s, cancel_by = %s, cancel_forced = j.cancel_forced OR %s
+FROM l WHERE j.id = l.id AND j.state = 'running' RETURNING j.id
+"""
+
+
+def cancel(job_id: UUID, *, by: str, reason: str = "", force: bool = False) -> Cancelled:
+    """The job is cancelled, or, where it runs, asked to stop.
+
+    A running job stops at its next checkpoint; ``force`` ends its process after the grace time
+    where it does not. One that finishes first stays succeeded. Raises NotAllowed when it has
+    ended already.
+    """
+    found = cancel_many([job_id], by=by, reason=reason, force=force)
+    if job_id in found:
+        return found[job_id]
+    state = sql.rows("SELECT state FROM jobs_job WHERE id = %s", [job_id])
+    if not state:
+        raise UnknownJob(job_id)
+    raise NotAllowed("cancel", job_id, state[0][0], sorted(set(JobState) - FINAL_STATES))
+
+
+def cancel_many(
+    ids: Sequence[UUID], *, by: str, reason: str = "", force: bool = False
+) -> dict[UUID, Cancelled]:
+    """The same for many; those that have ended already are missing from the answer."""
+    why = reason or "cancelled"
+    with transaction.atomic(using=sql.alias()):
+        moved = sql.bound_rows(_WAITING, [list(ids), reason, by, by, why])
+        claims.follow(moved)
+        asked = sql.bound_rows(_RUNNING, [list(ids), reason, by, force])
+    found = {job_id: Cancelled(job_id, JobState.CANCELLED, False) for job_id, _, _ in moved}
+    found.update({job_id: Cancelled(job_id, JobState.RUNNING, True) for (job_id,) in asked})
+    return found
