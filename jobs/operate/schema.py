@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from django.apps import apps
+
 from jobs.engine import sql
 from jobs.states import (
     BIRTH_STATES,
@@ -17,8 +19,26 @@ from jobs.states import (
     moves,
 )
 
-FUNCTIONS = ("jobs_clock", "jobs_guard", "jobs_refuse", "jobs_dispatch", "jobs_enqueue")
-TABLES = ("jobs_job", "jobs_deadletter", "jobs_attempt", "jobs_lease", "jobs_queue")
+FUNCTIONS = (
+    "jobs_clock",
+    "jobs_guard",
+    "jobs_refuse",
+    "jobs_enqueue",
+    "jobs_dispatch",
+    "jobs_rooms",
+    "jobs_take_slots",
+    "jobs_take_limits",
+    "jobs_succeed",
+    "jobs_follow",
+    "jobs_pass_on_slots",
+    "jobs_pass_on_limits",
+    "jobs_wake_keys",
+    "jobs_resolve",
+    "jobs_count",
+    "jobs_conclude",
+    "jobs_preempt",
+)
+TABLES = tuple(sorted(m._meta.db_table for m in apps.get_app_config("jobs").get_models()))
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})
 _LETTER_FINALS = frozenset(DeadLetterState) - _LETTER_BIRTHS
@@ -79,8 +99,6 @@ def _triggers(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
-    from jobs import models
-
     constraints: dict[str, bool] = dict(
         sql.rows(
             "SELECT conname, convalidated FROM pg_constraint "
@@ -96,7 +114,7 @@ def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
             [list(TABLES)],
         )
     )
-    for model in (models.Job, models.DeadLetter, models.Attempt, models.Lease, models.Queue):
+    for model in apps.get_app_config("jobs").get_models():
         meta = model._meta
         for name in sorted(c.name for c in meta.constraints):
             valid = constraints.get(name, indexes.get(name))

@@ -26,6 +26,8 @@ VOCABULARY = frozenset(
         "names",
         "ids",
         "fingerprints",
+        "clockwork",
+        "timetable",
     }
 )
 
