@@ -1,4 +1,4 @@
-"""A job's state has one home: every statement that moves it stands in ``jobs/engine``."""
+"""A job's state has one home: what moves it is in ``jobs/engine``, or is a person's cancel or retry."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from tests.architecture import sources
 from tests.architecture.sources import ROOT
 
 
-def test_only_the_engine_writes_a_jobs_state() -> None:
+def test_only_the_engine_a_cancel_and_a_retry_write_a_jobs_state() -> None:
     assert sources.state_writes(ROOT) == []
+    assert sorted(sources.MOVERS) == ["jobs.operate.cancel", "jobs.operate.retry"]
 
 
 def test_the_engines_own_writes_would_be_found(tmp_path: Path) -> None:

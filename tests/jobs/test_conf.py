@@ -11,6 +11,7 @@ from django.core.checks import run_checks
 from jobs import conf
 from jobs.conf import Settings, parse
 from jobs.errors import ConfigError
+from jobs.limits import Limit
 
 
 def test_no_settings_are_the_defaults() -> None:
@@ -76,6 +77,29 @@ WRONG: list[tuple[str, Any]] = [
     ("DEAD_LETTER_RETENTION", float("inf")),
     ("DEAD_LETTER_RETENTION", 0),
     ("DEAD_LETTER_RETENTION", timedelta(days=-1)),
+    ("QUEUES", [("mail", Limit(1))]),
+    ("QUEUES", {"mail": 5}),
+    ("QUEUES", {"mail": None}),
+    ("QUEUES", {"a b": Limit(1)}),
+    ("QUEUES", {5: Limit(1)}),
+    ("WEIGHTS", ["acme"]),
+    ("WEIGHTS", {"acme": 0}),
+    ("WEIGHTS", {"acme": -1}),
+    ("WEIGHTS", {"acme": 101}),
+    ("WEIGHTS", {"acme": 1.5}),
+    ("WEIGHTS", {"acme": True}),
+    ("WEIGHTS", {"ac\x1fme": 2}),
+    ("WEIGHTS", {7: 2}),
+    ("PREEMPTION_GRACE", -1),
+    ("PREEMPTION_GRACE", float("nan")),
+    ("PREEMPTION_GRACE", "30s"),
+    ("PREEMPTION_LIMIT", -1),
+    ("PREEMPTION_LIMIT", 1001),
+    ("PREEMPTION_LIMIT", 1.0),
+    ("PREEMPTION_LIMIT", True),
+    ("CANCEL_GRACE", -0.1),
+    ("CANCEL_GRACE", float("inf")),
+    ("CANCEL_GRACE", None),
 ]
 
 
@@ -87,6 +111,13 @@ def test_a_wrong_value_is_refused_by_name(key: str, value: Any) -> None:
 
 def test_every_key_has_been_given_a_wrong_value() -> None:
     assert {key for key, _ in WRONG} >= set(Settings.__dataclass_fields__) - {"LISTEN"}
+
+
+def test_limits_of_queues_and_weights_of_tenants_are_taken() -> None:
+    limit = Limit(at_once=3, rate="100/s")
+    taken = parse({"QUEUES": {"mail": limit}, "WEIGHTS": {"acme": 3, "": 2, "a b": 100}})
+    assert dict(taken.QUEUES) == {"mail": limit}
+    assert dict(taken.WEIGHTS) == {"acme": 3, "": 2, "a b": 100}
 
 
 def test_a_lease_outlasts_two_heartbeats() -> None:

@@ -45,7 +45,7 @@ def test_an_enqueue_without_options(now: datetime) -> None:
     assert (job.priority, job.tenant, job.tags, job.correlation_id) == (0, "", [], "")
     assert (job.max_attempts, job.timeout, job.lease) == (5, 300.0, 15.0)
     assert (job.attempt, job.failures, job.crashes, job.releases) == (0, 0, 0, 0)
-    assert (job.lane, job.wait, job.history) == ("test.echo|", 0, [])
+    assert (job.lane, job.wait, job.history) == ("\x1ftest.echo", 0, [])
     assert job.rank == int(now.timestamp() * 1000)
 
 
@@ -65,7 +65,7 @@ def test_both_ways_in_write_the_same_row(now: datetime) -> None:
     for name in [f.attname for f in jobs.Job._meta.concrete_fields if f.attname != "id"]:
         assert getattr(one, name) == getattr(many, name), name
     assert one.tags == ["a,b", 'c"d', "e\\f", "{}", "", "NULL", " x "]
-    assert (one.tenant, one.lane) == ('te"nant\\ {,}', 'test.echo|te"nant\\ {,}')
+    assert (one.tenant, one.lane) == ('te"nant\\ {,}', 'te"nant\\ {,}\x1ftest.echo')
     assert (one.run_at, one.wait) == (now + timedelta(seconds=90.5), 1)
     assert one.expires_at == now + timedelta(days=1)
     assert (one.max_attempts, one.timeout, one.queue) == (9, 120.0, "mail:eu.1")
@@ -244,7 +244,7 @@ def test_the_answer_open_is_believed_for_a_moment(
     open_queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = [1000.0]
-    monkeypatch.setattr(intake.time, "monotonic", lambda: moment[0])  # type: ignore[attr-defined]
+    monkeypatch.setattr(pushes.time, "monotonic", lambda: moment[0])  # type: ignore[attr-defined]
     assert jobs.enqueue(Noop(), queue=open_queue).state is jobs.JobState.QUEUED
     rq.client().delete(rq._open_key(open_queue))
     assert jobs.enqueue(Noop(), queue=open_queue).state is jobs.JobState.QUEUED

@@ -28,43 +28,48 @@ def shape(move: Move) -> tuple[Any, ...]:
     return (
         move.state,
         move.delay,
-        (move.failed, move.crashed, move.released),
+        (move.failed, move.crashed, move.released, move.preempted),
         move.attempt,
         move.reason,
     )
 
 
 TABLE: list[tuple[Ending, Counters, tuple[Any, ...]]] = [
-    ("failed", FRESH, (P, 7, (1, 0, 0), "failed", "")),
-    ("failed", replace(FRESH, failures=1), (P, 7, (1, 0, 0), "failed", "")),
-    ("failed", LAST, (F, 0, (1, 0, 0), "failed", "exhausted")),
-    ("failed", replace(FRESH, failures=9), (F, 0, (1, 0, 0), "failed", "exhausted")),
-    ("failed", replace(FRESH, max_attempts=1), (F, 0, (1, 0, 0), "failed", "exhausted")),
-    ("timeout", FRESH, (P, 7, (1, 0, 0), "timeout", "")),
-    ("timeout", LAST, (F, 0, (1, 0, 0), "timeout", "timeout")),
-    ("unrecoverable", FRESH, (F, 0, (1, 0, 0), "failed", "unrecoverable")),
-    ("unknown_kind", FRESH, (F, 0, (1, 0, 0), "failed", "unknown_kind")),
-    ("bad_payload", FRESH, (F, 0, (1, 0, 0), "failed", "bad_payload")),
-    ("bad_result", FRESH, (F, 0, (1, 0, 0), "failed", "bad_result")),
-    ("snoozed", FRESH, (P, 0, (0, 0, 0), None, "")),
-    ("snoozed", LAST, (P, 0, (0, 0, 0), None, "")),
-    ("cancelled", LAST, (C, 0, (0, 0, 0), None, "")),
-    ("released", LAST, (P, 0, (0, 0, 1), None, "")),
+    ("failed", FRESH, (P, 7, (1, 0, 0, 0), "failed", "")),
+    ("failed", replace(FRESH, failures=1), (P, 7, (1, 0, 0, 0), "failed", "")),
+    ("failed", LAST, (F, 0, (1, 0, 0, 0), "failed", "exhausted")),
+    ("failed", replace(FRESH, failures=9), (F, 0, (1, 0, 0, 0), "failed", "exhausted")),
+    ("failed", replace(FRESH, max_attempts=1), (F, 0, (1, 0, 0, 0), "failed", "exhausted")),
+    ("timeout", FRESH, (P, 7, (1, 0, 0, 0), "timeout", "")),
+    ("timeout", LAST, (F, 0, (1, 0, 0, 0), "timeout", "timeout")),
+    ("unrecoverable", FRESH, (F, 0, (1, 0, 0, 0), "failed", "unrecoverable")),
+    ("unknown_kind", FRESH, (F, 0, (1, 0, 0, 0), "failed", "unknown_kind")),
+    ("bad_payload", FRESH, (F, 0, (1, 0, 0, 0), "failed", "bad_payload")),
+    ("bad_result", FRESH, (F, 0, (1, 0, 0, 0), "failed", "bad_result")),
+    ("snoozed", FRESH, (P, 0, (0, 0, 0, 0), None, "")),
+    ("snoozed", LAST, (P, 0, (0, 0, 0, 0), None, "")),
+    ("held", FRESH, (P, 0, (0, 0, 0, 0), None, "")),
+    ("held", LAST, (P, 0, (0, 0, 0, 0), None, "")),
+    ("preempted", FRESH, (P, 0, (0, 0, 0, 1), None, "")),
+    ("preempted", replace(LAST, releases=RELEASE_LIMIT), (P, 0, (0, 0, 0, 1), None, "")),
+    ("in_doubt", FRESH, (F, 0, (1, 0, 0, 0), "failed", "in_doubt")),
+    ("cancelled", LAST, (C, 0, (0, 0, 0, 0), None, "")),
+    ("released", LAST, (P, 0, (0, 0, 1, 0), None, "")),
     (
         "released",
         replace(FRESH, releases=RELEASE_LIMIT - 1),
-        (F, 0, (0, 0, 1), "lost", "released_too_often"),
+        (F, 0, (0, 0, 1, 0), "lost", "released_too_often"),
     ),
-    ("released", replace(FRESH, releases=RELEASE_LIMIT - 2), (P, 0, (0, 0, 1), None, "")),
-    ("crashed", LAST, (P, 0, (0, 1, 0), "crashed", "")),
-    ("crashed", replace(FRESH, crashes=1), (P, 0, (0, 1, 0), "crashed", "")),
-    ("crashed", replace(FRESH, crashes=2), (F, 0, (0, 1, 0), "crashed", "crash_loop")),
-    ("lost", LAST, (P, 0, (0, 0, 1), "lost", "")),
-    ("lost", replace(FRESH, crashes=5), (P, 0, (0, 0, 1), "lost", "")),
+    ("released", replace(FRESH, releases=RELEASE_LIMIT - 2), (P, 0, (0, 0, 1, 0), None, "")),
+    ("crashed", LAST, (P, 0, (0, 1, 0, 0), "crashed", "")),
+    ("crashed", replace(FRESH, crashes=1), (P, 0, (0, 1, 0, 0), "crashed", "")),
+    ("crashed", replace(FRESH, crashes=2), (F, 0, (0, 1, 0, 0), "crashed", "crash_loop")),
+    ("lost", LAST, (P, 0, (0, 0, 1, 0), "lost", "")),
+    ("lost", replace(FRESH, crashes=5), (P, 0, (0, 0, 1, 0), "lost", "")),
     (
         "lost",
         replace(FRESH, releases=RELEASE_LIMIT - 1),
-        (F, 0, (0, 0, 1), "lost", "released_too_often"),
+        (F, 0, (0, 0, 1, 0), "lost", "released_too_often"),
     ),
 ]
 
@@ -86,7 +91,7 @@ def test_every_move_is_a_legal_one_of_a_running_job(ending: Ending) -> None:
         move = decide(ending, FRESH, handler)
         assert ("running", move.state.value) in moves(JOB_EDGES)
         assert bool(move.reason) == (move.state is F)
-        assert move.failed + move.crashed + move.released <= 1
+        assert move.failed + move.crashed + move.released + move.preempted <= 1
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,14 @@ def test_a_retry_after_is_a_floor() -> None:
     assert decide("failed", FRESH, a_handler(), floor=60).delay == 60
     assert decide("failed", FRESH, a_handler(), floor=3).delay == 7
     assert decide("snoozed", FRESH, a_handler(), floor=90).delay == 90
+    assert decide("held", LAST, a_handler(), floor=90).delay == 90
+    assert decide("preempted", LAST, a_handler(), floor=90).delay == 90
+
+
+def test_a_timeout_may_be_final() -> None:
+    final = a_handler(on_timeout="fail")
+    assert shape(decide("timeout", FRESH, final)) == (F, 0, (1, 0, 0, 0), "timeout", "timeout")
+    assert decide("failed", FRESH, final).state is P
 
 
 def test_the_why_is_the_ending_unless_it_is_given() -> None:

@@ -44,7 +44,6 @@ def unguarded(db: None) -> None:
         )
         for table, name in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
-    run("DROP INDEX jobs_dl_one_open_per_job")
 
 
 def claimed(payload: jobs.Payload) -> claims.Claim:
@@ -146,6 +145,7 @@ def test_what_is_planted_is_found(unguarded: None, name: str) -> None:
 
 def test_two_open_dead_letters_are_found(unguarded: None) -> None:
     job_id = failed()
+    run("DROP INDEX jobs_dl_one_open_per_job")
     run(
         "INSERT INTO jobs_deadletter (job_id, state, kind, queue, attempt, reason, fingerprint, "
         "expires_at) SELECT job_id, state, kind, queue, attempt, reason, fingerprint, expires_at "
@@ -190,6 +190,11 @@ def test_a_busy_fleet_is_not_stuck(name: str) -> None:
         ),
         ("ALTER TABLE jobs_job DROP CONSTRAINT jobs_job_counters", "jobs_job_counters"),
         ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
+        ("DROP INDEX jobs_job_exclusive", "jobs_job_exclusive"),
+        ("DROP INDEX jobs_job_unique_unfinished", "jobs_job_unique_unfinished"),
+        ("DROP INDEX jobs_effect_doubt", "jobs_effect_doubt"),
+        ("ALTER TABLE jobs_batch DROP CONSTRAINT jobs_batch_counters", "jobs_batch_counters"),
+        ("DROP FUNCTION jobs_follow(uuid[])", "jobs_follow"),
         ("DROP INDEX jobs_dl_one_open_per_job", "jobs_dl_one_open_per_job"),
         ("DROP FUNCTION jobs_dispatch(text, int, int, jsonb)", "jobs_dispatch"),
         (

@@ -68,7 +68,7 @@ def put(state: JobState) -> None:
     """The one job of the table is in that state, whatever the triggers say."""
     run("SET LOCAL session_replication_role = replica")
     run(
-        "UPDATE jobs_job SET state = %s, reason = '', queued_at = jobs_clock(), "
+        "UPDATE jobs_job SET state = %s, reason = '', queued_at = jobs_clock(), open_parents = 1, "
         "owner = CASE WHEN %s = 'running' THEN token END, "
         "finished_at = CASE WHEN %s = ANY (%s) THEN jobs_clock() END",
         [state.value, state.value, state.value, [s.value for s in FINAL_STATES]],
@@ -126,7 +126,7 @@ def test_a_job_is_born_and_deleted_only_in_the_states_for_it(state: JobState) ->
     failed()
     put(state)
     columns = "kind, queue, state, payload, lane, rank, max_attempts, timeout, lease, queued_at"
-    columns += ", owner, token, finished_at"
+    columns += ", owner, token, finished_at, open_parents"
     copy = f"INSERT INTO jobs_job (id, {columns}) SELECT gen_random_uuid(), {columns} FROM jobs_job"
     if state in BIRTH_STATES:
         with transaction.atomic():
