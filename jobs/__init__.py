@@ -36,7 +36,7 @@ from jobs.errors import (
 from jobs.limits import Limit, Rate, Unique
 from jobs.outcomes import InDoubt, RateLimited, RetryAfter, Snooze, Stopped, Unrecoverable
 from jobs.payloads import Payload
-from jobs.retry import Delays, Exponential, Fixed, Immediate, Linear
+from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:

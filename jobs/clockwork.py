@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from jobs.errors import InvalidOption
-from jobs.retry import Duration, seconds
+from jobs.backoff import Duration, seconds
 
 CRON_LIMIT = 200
 """Longest cron text, in characters."""

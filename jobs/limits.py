@@ -10,7 +10,7 @@ from typing import Literal
 
 from jobs.errors import HandlerError
 from jobs.names import label_problem
-from jobs.retry import seconds
+from jobs.backoff import seconds
 
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(\d*)\s*(s|m|h|d)\s*\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

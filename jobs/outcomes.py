@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from jobs.retry import Duration, next_delay, seconds
+from jobs.backoff import Duration, next_delay, seconds
 from jobs.states import JobState
 
 if TYPE_CHECKING:

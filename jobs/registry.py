@@ -19,7 +19,7 @@ from jobs.limits import Limit, Rate
 from jobs.names import name_problem
 from jobs.outcomes import DEFAULT_CRASH_LIMIT
 from jobs.payloads import Payload
-from jobs.retry import Backoff, Duration, Exponential, seconds
+from jobs.backoff import Backoff, Duration, Exponential, seconds
 
 OnTimeout = Literal["retry", "fail"]
 Keep = timedelta | int

@@ -38,7 +38,7 @@ from jobs.models import Job
 from jobs.outcomes import Fault, decide
 from jobs.payloads import Payload
 from jobs.registry import Handler
-from jobs.retry import Duration, seconds
+from jobs.backoff import Duration, seconds
 from jobs.states import JobState
 
 __all__ = [

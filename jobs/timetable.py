@@ -23,7 +23,7 @@ from jobs.errors import InvalidOption, InvalidPayload
 from jobs.limits import Unique
 from jobs.names import name_problem
 from jobs.payloads import Payload
-from jobs.retry import Duration
+from jobs.backoff import Duration
 
 Missed = Literal["skip", "latest", "all"]
 Overlap = Literal["allow", "skip"]

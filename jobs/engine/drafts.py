@@ -16,7 +16,7 @@ from jobs.ids import uuid7
 from jobs.limits import Unique
 from jobs.names import label_problem, name_problem
 from jobs.payloads import Payload
-from jobs.retry import Duration, seconds
+from jobs.backoff import Duration, seconds
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)

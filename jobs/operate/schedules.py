@@ -22,7 +22,7 @@ from jobs.errors import InvalidOption
 from jobs.models import Schedule
 from jobs.names import label_problem
 from jobs.payloads import Payload
-from jobs.retry import Duration
+from jobs.backoff import Duration
 from jobs.timetable import Missed, Overlap
 
 log = logging.getLogger("jobs.schedules")

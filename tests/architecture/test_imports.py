@@ -31,8 +31,8 @@ def test_arrows_point_from_config_to_domain_apps_to_jobs() -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("jobs/retry.py", "import publisher"),
-        ("jobs/retry.py", "from emailgw.models import Outbox"),
+        ("jobs/backoff.py", "import publisher"),
+        ("jobs/backoff.py", "from emailgw.models import Outbox"),
         ("jobs/engine/claims.py", "def f():\n    from config import settings"),
         ("jobs/engine/claims.py", "import importlib\nimportlib.import_module('trading.models')"),
         ("publisher/handlers.py", "from emailgw import services"),

@@ -1,4 +1,4 @@
-"""A job's state has one home: what moves it is in ``jobs/engine``, or is a person's cancel or retry."""
+"""A job's state has one home: the engine moves it, and a person's cancel or retry does."""
 
 from __future__ import annotations
 

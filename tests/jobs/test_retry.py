@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import HandlerError
-from jobs.retry import ADDITIVE_SHARE, Delays, Exponential, Fixed, Immediate, Linear, next_delay
+from jobs.backoff import ADDITIVE_SHARE, Delays, Exponential, Fixed, Immediate, Linear, next_delay
 
 LONGEST = 366 * 86400.0
 durations = st.floats(0, LONGEST - 1)
