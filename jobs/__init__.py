@@ -17,31 +17,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jobs.context import Context
+from jobs.effects import Happened, Intent, NotHappened, Unknown
 from jobs.errors import (
+    BreakerError,
     ConfigError,
     DuplicateJob,
+    EffectError,
     EnqueueError,
     HandlerError,
+    IllegalMove,
     InvalidOption,
     InvalidPayload,
     JobsError,
     KeyConflict,
     KeyTaken,
+    MachineError,
     NotAllowed,
     StaleClaim,
+    StaleState,
     UnknownBatch,
     UnknownJob,
     UnknownKind,
 )
 from jobs.limits import Limit, Rate, Unique
-from jobs.outcomes import InDoubt, RateLimited, RetryAfter, Snooze, Stopped, Unrecoverable
+from jobs.outcomes import (
+    CircuitOpen,
+    InDoubt,
+    RateLimited,
+    RetryAfter,
+    Snooze,
+    Stopped,
+    Unrecoverable,
+)
 from jobs.payloads import Payload
 from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:
+    from jobs.breakers import breaker
     from jobs.engine.chains import chain
     from jobs.engine.intake import Draft, Enqueued, enqueue, enqueue_many
+    from jobs.machines import Edge, Machine, Moved, machine
     from jobs.models import Attempt, DeadLetter, Job
     from jobs.operate.batches import batch
     from jobs.operate.cancel import cancel
@@ -55,14 +71,19 @@ _LAZY = {
     "Attempt": "jobs.models",
     "DeadLetter": "jobs.models",
     "Draft": "jobs.engine.intake",
+    "Edge": "jobs.machines",
     "Enqueued": "jobs.engine.intake",
     "Job": "jobs.models",
+    "Machine": "jobs.machines",
+    "Moved": "jobs.machines",
     "batch": "jobs.operate.batches",
+    "breaker": "jobs.breakers",
     "cancel": "jobs.operate.cancel",
     "chain": "jobs.engine.chains",
     "enqueue": "jobs.engine.intake",
     "enqueue_many": "jobs.engine.intake",
     "handler": "jobs.registry",
+    "machine": "jobs.machines",
     "replay": "jobs.operate.replay",
     "retry": "jobs.operate.retry",
     "schedule": "jobs.timetable",
@@ -70,6 +91,8 @@ _LAZY = {
 
 __all__ = [
     "Attempt",
+    "BreakerError",
+    "CircuitOpen",
     "ConfigError",
     "Context",
     "DeadLetter",
@@ -77,13 +100,18 @@ __all__ = [
     "Delays",
     "Draft",
     "DuplicateJob",
+    "Edge",
+    "EffectError",
     "EnqueueError",
     "Enqueued",
     "Exponential",
     "Fixed",
     "HandlerError",
+    "Happened",
+    "IllegalMove",
     "Immediate",
     "InDoubt",
+    "Intent",
     "InvalidOption",
     "InvalidPayload",
     "Job",
@@ -93,25 +121,33 @@ __all__ = [
     "KeyTaken",
     "Limit",
     "Linear",
+    "Machine",
+    "MachineError",
+    "Moved",
     "NotAllowed",
+    "NotHappened",
     "Payload",
     "Rate",
     "RateLimited",
     "RetryAfter",
     "Snooze",
     "StaleClaim",
+    "StaleState",
     "Stopped",
     "Unique",
+    "Unknown",
     "UnknownBatch",
     "UnknownJob",
     "UnknownKind",
     "Unrecoverable",
     "batch",
+    "breaker",
     "cancel",
     "chain",
     "enqueue",
     "enqueue_many",
     "handler",
+    "machine",
     "replay",
     "retry",
     "schedule",

@@ -1,4 +1,4 @@
-"""The ledger of effects: what an attempt does to the world outside is written down before and after.
+"""The ledger of effects: what an attempt does to the outside is written down before and after.
 
 The intent is committed while the attempt's token still holds the job, then the call is made, then
 its outcome is committed. Whoever finds an intent without an outcome makes no second call: it asks

@@ -1,0 +1,113 @@
+"""Effects in doubt: what a person decides about a call that may or may not have happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from jobs import conf, jsontext
+from jobs.engine import sql
+from jobs.errors import EffectError
+from jobs.jsontext import printable
+from jobs.models import Effect
+from jobs.operate.retry import retry
+from jobs.states import FINAL_STATES, JobState
+
+How = Literal["resend", "assume_done"]
+_RESOLUTION_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the decision led to."""
+
+    effect_id: int
+    job_id: UUID
+    retried: bool
+    """Whether the job runs again now; it does not while another of its effects is in doubt."""
+
+
+def open_doubts() -> QuerySet[Effect]:
+    """The effects that wait for a decision, oldest first: parked ones, and those left behind by
+    jobs that have ended."""
+    return (
+        Effect.objects.using(sql.alias())
+        .filter(Q(state="in_doubt") | Q(state="intent", job__state__in=sorted(FINAL_STATES)))
+        .select_related("job")
+        .order_by("intended_at", "id")
+    )
+
+
+def resolve(effect_id: int, how: How, *, by: str, reason: str, outcome: Any = None) -> Resolved:
+    """The doubt is gone, and a failed job runs again.
+
+    ``"resend"`` lets its next attempt make the call again; ``"assume_done"`` makes it go on as if
+    the call had answered ``outcome``. Raises EffectError where the effect is not in doubt, or its
+    call may be under way.
+    """
+    text = _checked(how, by, reason, outcome)
+    with transaction.atomic(using=sql.alias()):
+        job_id, job_state = _locked(effect_id)
+        note = printable(f"{how} by {by}: {reason}", _RESOLUTION_LIMIT)
+        if how == "resend":
+            statement = "state = 'failed', settled_at = jobs_clock(), resolution = %s"
+            parameters: list[object] = [note]
+        else:
+            statement = "state = 'done', settled_at = jobs_clock(), resolution = %s, "
+            statement += "outcome = %s::jsonb"
+            parameters = [note, text]
+        sql.run(f"UPDATE jobs_effect SET {statement} WHERE id = %s", [*parameters, effect_id])  # noqa: S608 - constant text
+        retried = job_state == JobState.FAILED and not _is_in_doubt(job_id)
+        if retried:
+            retry(job_id, by=by, reason=f"{how}: {reason}")
+    return Resolved(effect_id, job_id, retried)
+
+
+def _checked(how: str, by: str, reason: str, outcome: Any) -> str:
+    if how not in ("resend", "assume_done"):
+        raise EffectError(f"resolve: how must be 'resend' or 'assume_done', got {how!r}")
+    for name, value in (("by", by), ("reason", reason)):
+        if not isinstance(value, str) or not value.strip():
+            raise EffectError(f"resolve: {name} must not be empty")
+    if how == "resend" and outcome is not None:
+        raise EffectError("resolve: outcome goes with 'assume_done' only")
+    try:
+        return jsontext.dumps(outcome, conf.settings().RESULT_LIMIT)
+    except jsontext.UnstorableValue as error:
+        raise EffectError(f"resolve: outcome cannot be stored: {error}") from None
+
+
+_LOCK_JOB = """
+SELECT j.id, j.state, j.token FROM jobs_job j
+WHERE j.id = (SELECT job_id FROM jobs_effect WHERE id = %s) FOR NO KEY UPDATE
+"""
+_LOCK_EFFECT = """
+SELECT key, state, token, state = 'done' AND outcome IS NULL FROM jobs_effect WHERE id = %s
+FOR NO KEY UPDATE
+"""
+
+
+def _locked(effect_id: int) -> tuple[UUID, str]:
+    """The job and its state, both rows locked; raises EffectError where nothing is to decide."""
+    jobs = sql.rows(_LOCK_JOB, [effect_id])
+    effects = sql.rows(_LOCK_EFFECT, [effect_id])
+    if not jobs or not effects:
+        raise EffectError(f"resolve: there is no effect {effect_id}")
+    [(job_id, job_state, job_token)], [(key, state, token, is_blank)] = jobs, effects
+    if state == "intent" and job_state == JobState.RUNNING and token == job_token:
+        raise EffectError(f"resolve: the call of effect {key!r} may be under way: its job runs")
+    if state not in ("intent", "in_doubt") and not is_blank:
+        raise EffectError(f"resolve: effect {key!r} is {state}, not in doubt")
+    return job_id, job_state
+
+
+def _is_in_doubt(job_id: UUID) -> bool:
+    found = sql.rows(
+        "SELECT 1 FROM jobs_effect WHERE job_id = %s AND state IN ('intent', 'in_doubt') LIMIT 1",
+        [job_id],
+    )
+    return bool(found)
