@@ -189,7 +189,7 @@ def _aware(moment: object) -> datetime:
     return moment
 
 
-def _locked(number: object) -> Blackout:
+def _locked(number: int) -> Blackout:
     rows = Blackout.objects.using(sql.alias()).select_for_update()
     found = rows.filter(pk=number).first() if _is_whole(number) else None
     if found is None:
