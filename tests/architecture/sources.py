@@ -19,7 +19,7 @@ VOCABULARY = frozenset(
         "payloads",
         "outcomes",
         "registry",
-        "retry",
+        "backoff",
         "conf",
         "context",
         "jsontext",
