@@ -23,7 +23,7 @@ from jobs.engine.reconcile import Reconciler
 log = logging.getLogger("jobs.dispatch")
 
 MAX_LANES = 200
-ROUND_LIMIT = 1000
+ROUND_LIMIT = 400
 DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
 """A list holds so many seconds of work, by the measured pace."""
@@ -40,6 +40,7 @@ class _Feed:
     length: int = 0
     measured_at: float = 0.0
     pace: float = 0.0
+    drained: float = 0.0
     backlog: bool = False
     opened_at: float = 0.0
 
@@ -48,8 +49,11 @@ class _Feed:
         elapsed = moment - self.measured_at
         if self.measured_at and elapsed > 0:
             drained = max(0, self.length - length) / elapsed
+            # Up at once, but only on the second sign: the first may be free slots filling up.
+            sure = min(drained, self.drained)
             weight = min(1.0, elapsed / 0.1)
-            self.pace += (drained - self.pace) * weight
+            self.pace = max(sure, self.pace + (drained - self.pace) * weight)
+            self.drained = drained
         self.length, self.measured_at = length, moment
         depth = max(2 * self.slots, int(self.pace * DEPTH_SECONDS))
         return min(depth, DEPTH_LIMIT) - length

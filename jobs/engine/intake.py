@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from jobs.engine import bulk, keys, parents, sql
+from jobs.engine.calls import call
 from jobs.engine.drafts import Draft, Entry, Options, entry
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit, open_queues
@@ -129,7 +130,7 @@ def _link_and_insert(made: Entry) -> tuple[JobState, UUID | None]:
 
 
 def _insert(e: Entry, state: JobState, open_parents: int = 0) -> bool:
-    return sql.call("jobs_enqueue", _arguments(e, state, open_parents)) == b"t"
+    return call("jobs_enqueue", _arguments(e, state, open_parents)) == b"t"
 
 
 def _arguments(e: Entry, state: JobState, open_parents: int) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from django.db import Error, transaction
@@ -41,7 +42,7 @@ def tick() -> list[UUID]:
     for _ in range(TICK_LIMIT):
         looked: list[Row] = []
         try:
-            found = sql.repeating(lambda looked=looked: _serve_one(failed, looked))
+            found = sql.repeating(partial(_serve_one, failed, looked))
         except Exception as error:
             if not looked or (isinstance(error, Error) and _concerns_all(error)):
                 raise
