@@ -21,13 +21,13 @@ from jobs.engine.timetables import Row
 from jobs.errors import InvalidOption
 from jobs.models import Schedule
 from jobs.names import label_problem
+from jobs.operate.words import checked_by, checked_reason
 from jobs.payloads import Payload
 from jobs.backoff import Duration
 from jobs.timetable import Missed, Overlap
 
 log = logging.getLogger("jobs.schedules")
 
-REASON_LIMIT = 500
 PREVIEW_LIMIT = 100
 
 
@@ -45,7 +45,7 @@ def create(
     **options: Any,
 ) -> Schedule:
     """The schedule exists and makes its jobs from now on. Options as for ``jobs.schedule``."""
-    _check_actor(by, reason)
+    by, reason = checked_by(by), checked_reason(reason)
     made = timetable.timetable(
         name,
         payload,
@@ -64,7 +64,7 @@ def create(
 
 def remove(name: str, *, by: str, reason: str) -> None:
     """The schedule is gone; its jobs stay. One that the code declares can only be paused."""
-    _check_actor(by, reason)
+    by, reason = checked_by(by), checked_reason(reason)
     with transaction.atomic(using=sql.alias()):
         row = _lock(name)
         if row.is_declared and row.enabled:
@@ -81,7 +81,7 @@ UPDATE jobs_schedule SET paused_at = jobs_clock(), paused_by = %s, paused_reason
 
 def pause(name: str, *, by: str, reason: str, until: datetime | None = None) -> Schedule:
     """The schedule makes no jobs until somebody resumes it, or by itself from ``until`` on."""
-    _check_actor(by, reason)
+    by, reason = checked_by(by), checked_reason(reason)
     if until is not None:
         aware("until", until)
     with transaction.atomic(using=sql.alias()):
@@ -101,7 +101,7 @@ UPDATE jobs_schedule SET paused_at = NULL, paused_by = '', paused_reason = '',
 
 def resume(name: str, *, by: str, reason: str) -> Schedule:
     """The schedule goes on with the next slot from now; those of the pause are not made up."""
-    _check_actor(by, reason)
+    by, reason = checked_by(by), checked_reason(reason)
     with transaction.atomic(using=sql.alias()):
         row = _lock(name)
         if row.paused_at is None:
@@ -116,7 +116,7 @@ def run_now(name: str, *, by: str, reason: str) -> UUID:
 
     With ``overlap="skip"`` it is refused while an earlier job is unfinished.
     """
-    _check_actor(by, reason)
+    by, reason = checked_by(by), checked_reason(reason)
     with transaction.atomic(using=sql.alias()):
         row = _lock(name)
         if row.overlap == "skip" and (busy := engine.unfinished(row.id)):
@@ -163,11 +163,3 @@ def _text(name: object) -> str:
     if problem := label_problem(name):
         raise InvalidOption("name", problem)
     return str(name)
-
-
-def _check_actor(by: object, reason: object) -> None:
-    for option, value, limit in (("by", by, 120), ("reason", reason, REASON_LIMIT)):
-        if problem := label_problem(value, limit):
-            raise InvalidOption(option, problem)
-        if not str(value).strip():
-            raise InvalidOption(option, "is empty")
