@@ -205,9 +205,7 @@ def test_counters_out_of_range(target: Target, counter: str) -> None:
 
 
 def test_commands_of_rq(target: Target) -> None:
-    names = [
-        str(key, "ascii").partition("rq:worker:")[2] for key in target.redis.keys("rq:worker:*")
-    ]
+    name = target.worker.name
     running = target.fleet.enqueue("test.sleep", {"seconds": 0.5})
     target.fleet.running(running)
     for command in ("stop-job", "kill-horse", "shutdown", "os.system"):
