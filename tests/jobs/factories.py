@@ -51,6 +51,11 @@ def sql(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]
         return cursor.fetchall() if cursor.description else []
 
 
+def somebody_waits() -> bool:
+    """Whether a session waits for another's lock."""
+    return bool(sql("SELECT 1 FROM pg_locks WHERE NOT granted"))
+
+
 def move(job_id: UUID, state: str, also: str = "") -> None:
     """The job is in the state, by a plain UPDATE that fits its columns to it."""
     columns = SHAPES[state] + also
