@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs.cli import dispatch, doctor, run, worker
+from jobs.cli import demo, dispatch, doctor, run, worker
 from jobs.errors import JobsError
 
-VERBS = {module.VERB.name: module.VERB for module in (run, worker, dispatch, doctor)}
+VERBS = {module.VERB.name: module.VERB for module in (run, worker, dispatch, doctor, demo)}
 
 
 class Command(BaseCommand):
