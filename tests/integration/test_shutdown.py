@@ -16,7 +16,7 @@ UNHARMED = {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
 def test_running_jobs_finish_and_nothing_else_begins(fleet: Fleet, number: signal.Signals) -> None:
     fleet.dispatcher()
     worker = fleet.worker("--concurrency=2")
-    begun = [fleet.enqueue("test.sleep", {"seconds": 1.0}) for _ in range(2)]
+    begun = [fleet.enqueue("test.sleep", {"seconds": 0.5}) for _ in range(2)]
     for job in begun:
         fleet.running(job)
     waiting = fleet.enqueue_all([("test.noop", {}, {})] * 5)
