@@ -140,6 +140,22 @@ class Life(RuleBasedStateMachine):
             seen.token, seen.owner = mine.token, worker.owner
             worker.claims.append(mine)
 
+    @rule(name=workers)
+    def feed(self, name: str) -> None:
+        """A worker gets everything that is due: the usual way, in one step."""
+        promote()
+        self.dispatch(5)
+        self.every_move_was_legal()
+        self.claim(name, 0)
+
+    @rule(name=workers, then=workers)
+    def hand_on(self, name: str, then: str) -> None:
+        """A worker gives back all that it holds, and somebody gets it."""
+        held = [c for c in self.workers[name].claims if self.holds(c)]
+        claims.settle_endings([ended(c, "released") for c in held], name)
+        self.every_move_was_legal()
+        self.feed(then)
+
     @precondition(lambda self: any(w.claims for w in self.workers.values()))
     @rule(data=st.data(), name=workers, result=st.sampled_from(["null", '{"a": 1}']))
     def succeed(self, data: st.DataObject, name: str, result: str) -> None:
@@ -303,5 +319,5 @@ Life.TestCase.settings = settings(
 
 
 @pytest.mark.django_db
-class TestLife(Life.TestCase):  # type: ignore[misc, name-defined]
+class TestLife(Life.TestCase):  # type: ignore[misc, valid-type]
     """Every way of life that hypothesis finds keeps the promises."""
