@@ -109,7 +109,10 @@ class Executor:
         """Takes ids for the free slots and claims them, or waits for one."""
         self._board.beat(self._index)
         if self._is_spent():
-            self._stopping = self._is_recycled = True
+            if self._inbox.qsize():  # what was claimed is begun here
+                self._await_freed()
+            else:
+                self._stopping = self._is_recycled = True
             return
         want = self._wanted()
         if want <= 0:
@@ -238,9 +241,10 @@ class Executor:
 
     def _is_spent(self) -> bool:
         if self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs:
-            return not self._inbox.qsize()
+            return True
         limit = self._plan.max_memory
-        return limit is not None and process.memory_mb() > limit
+        # One that is born too large still does something before it goes.
+        return limit is not None and self._claimed > 0 and process.memory_mb() > limit
 
     def _is_out_of_work(self) -> bool:
         if self._busy_or_waiting() or self._settler.backlog():
