@@ -16,7 +16,7 @@ from jobs.engine import claims, leases
 from jobs.ids import uuid7
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
-from jobs.operate.schema import GUARDED, TABLES
+from jobs.operate.schema import FUNCTIONS, GUARDED, TABLES
 from jobs.outcomes import Fault, decide
 from tests.specimens.handlers import Fail, Noop
 
@@ -32,9 +32,9 @@ def found() -> set[str]:
     return {violation.invariant for violation in violations()}
 
 
-@pytest.fixture
-def unguarded(db: None) -> None:
+def unguard() -> None:
     """Nothing is refused any more: no trigger fires and no CHECK is left (until the rollback)."""
+    run("SET CONSTRAINTS ALL IMMEDIATE")
     run("SET LOCAL session_replication_role = replica")
     with connection.cursor() as cursor:
         cursor.execute(
@@ -132,20 +132,20 @@ PLANTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_what_is_planted_is_found(unguarded: None, name: str) -> None:
+def test_what_is_planted_is_found(name: str) -> None:
     make, statement = PLANTS[name]
-    run("SET LOCAL session_replication_role = origin")
     job_id = make()
-    run("SET LOCAL session_replication_role = replica")
     assert name not in found()
+    unguard()
     run(statement, [job_id])
     assert name in found()
     [violation, *_] = [v for v in violations() if v.invariant == name]
     assert violation.subject == str(job_id)
 
 
-def test_two_open_dead_letters_are_found(unguarded: None) -> None:
+def test_two_open_dead_letters_are_found() -> None:
     job_id = failed()
+    unguard()
     run(
         "INSERT INTO jobs_deadletter (job_id, state, kind, queue, attempt, reason, fingerprint, "
         "expires_at) SELECT job_id, state, kind, queue, attempt, reason, fingerprint, expires_at "
@@ -229,3 +229,9 @@ def test_every_query_has_a_plant() -> None:
     planted = {*PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
     assert planted == {invariant.name for invariant in EVERY}
     assert set(GUARDED) <= set(TABLES)
+
+
+def test_the_doctor_knows_every_function_of_the_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT proname FROM pg_proc WHERE starts_with(proname, 'jobs_')")
+        assert {name for (name,) in cursor.fetchall()} == set(FUNCTIONS)
