@@ -313,11 +313,10 @@ class Fleet:
                 self.folder / "client.log",
             )
         line = self._client.ask(json.dumps(request))
-        answer = json.loads(line) if line else {"error": self._client.logged()[-2000:]}
+        answer: Any = json.loads(line) if line else {"error": self._client.logged()[-2000:]}
         if "error" in answer:
             raise ClientError(answer["error"])
-        found: list[str] = answer["answer"]
-        return found
+        return list(answer["answer"])
 
     def _end_client(self) -> None:
         if self._client is not None:

@@ -77,6 +77,10 @@ def scene(servers: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock() WHERE id = %s",
         [jobs["cancelled"]],
     )
+    fleet.query(
+        "UPDATE jobs_job SET state = 'queued', queued_at = jobs_clock() WHERE id = %s",
+        [jobs["elsewhere"]],
+    )
     trap = tmp_path_factory.mktemp("trap") / "sprung"
     yield Target(fleet, worker, dispatcher, trap, jobs)
     print(fleet.log_tails())  # noqa: T201
