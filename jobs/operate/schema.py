@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from django.apps import apps
+
 from jobs.engine import sql
 from jobs.states import (
     BIRTH_STATES,
@@ -18,7 +20,6 @@ from jobs.states import (
 )
 
 FUNCTIONS = ("jobs_clock", "jobs_guard", "jobs_refuse", "jobs_dispatch", "jobs_enqueue")
-TABLES = ("jobs_job", "jobs_deadletter", "jobs_attempt", "jobs_lease", "jobs_queue")
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})
 _LETTER_FINALS = frozenset(DeadLetterState) - _LETTER_BIRTHS
@@ -27,6 +28,11 @@ GUARDED = {
     "jobs_deadletter": (moves(DEAD_LETTER_EDGES), _LETTER_BIRTHS, _LETTER_FINALS),
 }
 """Legal moves, states of birth and states of death of the guarded tables."""
+
+
+def tables() -> list[str]:
+    """Every table of the app."""
+    return sorted(model._meta.db_table for model in apps.get_app_config("jobs").get_models())
 
 
 def arrows(pairs: Iterable[tuple[str, str]]) -> list[str]:
@@ -79,13 +85,11 @@ def _triggers(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
-    from jobs import models
-
     constraints: dict[str, bool] = dict(
         sql.rows(
             "SELECT conname, convalidated FROM pg_constraint "
             "WHERE conrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
-            [list(TABLES)],
+            [tables()],
         )
     )
     indexes: dict[str, bool] = dict(
@@ -93,10 +97,10 @@ def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
             "SELECT c.relname, i.indisvalid FROM pg_index i "
             "JOIN pg_class c ON c.oid = i.indexrelid "
             "WHERE i.indrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
-            [list(TABLES)],
+            [tables()],
         )
     )
-    for model in (models.Job, models.DeadLetter, models.Attempt, models.Lease, models.Queue):
+    for model in apps.get_app_config("jobs").get_models():
         meta = model._meta
         for name in sorted(c.name for c in meta.constraints):
             valid = constraints.get(name, indexes.get(name))

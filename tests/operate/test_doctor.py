@@ -16,7 +16,7 @@ from jobs.engine import claims, leases
 from jobs.ids import uuid7
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
-from jobs.operate.schema import FUNCTIONS, GUARDED, TABLES
+from jobs.operate.schema import FUNCTIONS, GUARDED, tables
 from jobs.outcomes import Fault, decide
 from tests.specimens.handlers import Fail, Noop
 
@@ -40,7 +40,7 @@ def unguard() -> None:
         cursor.execute(
             "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'c' "
             "AND conrelid::regclass::text = ANY (%s)",
-            [list(TABLES)],
+            [tables()],
         )
         for table, name in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
@@ -180,6 +180,32 @@ def test_a_busy_fleet_is_not_stuck(name: str) -> None:
     assert name not in found()
 
 
+@pytest.mark.parametrize("name", ["queued_is_taken", "due_is_dispatched"])
+def test_what_is_closed_is_not_stuck(name: str) -> None:
+    jobs.enqueue(Noop())
+    run(STUCK[name])
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    assert name in found()
+    run("INSERT INTO jobs_closure (scope, why) VALUES ('queue:default', 'paused')")
+    assert name not in found()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "UPDATE jobs_job SET wait = 2",
+        "INSERT INTO jobs_limiter (scope) VALUES ('kind:test.noop')",
+    ],
+)
+def test_what_waits_for_its_turn_is_not_stuck(wait: str) -> None:
+    jobs.enqueue(Noop())
+    run(STUCK["due_is_dispatched"])
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    assert "due_is_dispatched" in found()
+    run(wait)
+    assert "due_is_dispatched" not in found()
+
+
 @pytest.mark.parametrize(
     ("statement", "subject"),
     [
@@ -191,6 +217,7 @@ def test_a_busy_fleet_is_not_stuck(name: str) -> None:
         ("ALTER TABLE jobs_job DROP CONSTRAINT jobs_job_counters", "jobs_job_counters"),
         ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
         ("DROP INDEX jobs_dl_one_open_per_job", "jobs_dl_one_open_per_job"),
+        ("ALTER TABLE jobs_batch DROP CONSTRAINT jobs_batch_counters", "jobs_batch_counters"),
         ("DROP FUNCTION jobs_dispatch(text, int, int)", "jobs_dispatch"),
         (
             "DROP TRIGGER jobs_job_death ON jobs_job; CREATE TRIGGER jobs_job_death BEFORE DELETE "
@@ -228,7 +255,7 @@ def test_the_doctor_only_reads() -> None:
 def test_every_query_has_a_plant() -> None:
     planted = {*PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
     assert planted == {invariant.name for invariant in EVERY}
-    assert set(GUARDED) <= set(TABLES)
+    assert set(GUARDED) <= set(tables())
 
 
 def test_the_doctor_knows_every_function_of_the_database() -> None:
