@@ -141,6 +141,15 @@ def test_the_checks_notice_a_worker_without_its_fence(fleet: Fleet, tmp_path: Pa
     fleet.query("TRUNCATE effects, jobs_job CASCADE")
 
 
+def test_kinds_that_share_a_queue_drain_without_pauses(fleet: Fleet) -> None:
+    """Shares of a round are rounded down; what that leaves must not wait for the next tick."""
+    fleet.dispatcher()
+    fleet.worker("--concurrency=4")
+    fleet.enqueue_all([("test.noop", {}, {}), ("test.echo", {"text": ""}, {})] * 300)
+    fleet.await_final(4)
+    assert fleet.states() == {"succeeded": 600}
+
+
 def test_two_dispatchers_share_the_work(fleet: Fleet) -> None:
     dispatchers = [fleet.dispatcher(), fleet.dispatcher()]
     fleet.worker()
