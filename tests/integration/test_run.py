@@ -90,9 +90,9 @@ def test_nothing_outlives_a_killed_foreman(fleet: Fleet) -> None:
 
 def test_running_jobs_end_before_the_worker_does(fleet: Fleet) -> None:
     program = start(fleet)
-    job_id = fleet.enqueue("test.sleep", {"seconds": 1.0})
+    job_id = fleet.enqueue("test.sleep", {"seconds": 1.5})
     wait_until(lambda: state(fleet, job_id) == "running")
-    program.send(signal.SIGINT)
+    os.killpg(program.pid, signal.SIGINT)  # what Ctrl-C does: everything in the terminal hears it
     assert program.ended() == 0
     assert state(fleet, job_id) == "succeeded"
 
