@@ -117,7 +117,7 @@ def test_a_program_that_keeps_dying_is_started_ever_less_often(fleet: Fleet) -> 
 
 def test_the_web_server_answers(fleet: Fleet) -> None:
     port = free_port()
-    start(fleet, f"--web={port}", env={"HTTPS": "off"})
+    program = start(fleet, f"--web={port}", env={"HTTPS": "off"})
 
     def answer() -> str:
         try:
@@ -127,3 +127,5 @@ def test_the_web_server_answers(fleet: Fleet) -> None:
             return ""
 
     assert "csrfmiddlewaretoken" in wait_until(answer)
+    program.send(signal.SIGTERM)
+    assert program.ended() == 0
