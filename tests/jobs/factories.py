@@ -75,9 +75,7 @@ def a_job(state: str = "pending", payload: jobs.Payload | None = None, **options
 def born_blocked(like: UUID) -> UUID:
     """A blocked job that otherwise is like the given one."""
     job = row(like)
-    job.pk, job.state = uuid7(), "blocked"
-    if hasattr(job, "open_parents"):
-        job.open_parents = 1
+    job.pk, job.state, job.open_parents = uuid7(), "blocked", 1
     job.save(force_insert=True)
     return UUID(str(job.pk))
 
