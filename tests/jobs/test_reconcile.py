@@ -77,11 +77,10 @@ def test_after_a_loss_of_redis_everything_is_pushed_at_once(queue: str) -> None:
 
 @pytest.mark.parametrize("waiting", ["blocked", "pending", "queued"])
 def test_what_has_not_started_in_time_expires(waiting: str, set_clock: SetClock) -> None:
+    end = START + timedelta(seconds=60)
     set_clock(START)
     job_id, other = a_job(waiting), a_job(waiting)
-    sql(
-        "UPDATE jobs_job SET expires_at = %s WHERE id = %s", [START + timedelta(seconds=60), job_id]
-    )
+    sql("UPDATE jobs_job SET expires_at = %s WHERE id = %s", [end, job_id])
     assert expire("me") == 0
     set_clock(end)
     assert expire("me") == 1
