@@ -52,7 +52,8 @@ SCENES = (
     Scene("is scheduled", "example.greet", {"name": "later"}, JobState.SUCCEEDED, {"delay": 2}),
     Scene("is retried", "example.flaky", {"failures": 2}, JobState.SUCCEEDED, {}, 2),
     Scene("snoozes", "example.impatient", {}, JobState.SUCCEEDED),
-    Scene("kills its process", "example.crash", {}, JobState.SUCCEEDED),
+    # When nobody is near: it takes with it what runs in the same process.
+    Scene("kills its process", "example.crash", {}, JobState.SUCCEEDED, {"delay": 4}),
     Scene("fails for good", "example.broken", {}, JobState.FAILED, {}, 2, "exhausted"),
     Scene("gives up at once", "example.reject", {}, JobState.FAILED, {}, 1, "unrecoverable"),
     Scene("hangs", "example.stuck", {}, JobState.FAILED, {}, 1, "timeout"),
