@@ -22,10 +22,11 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup ## Show jobs at work, in the browser; ONCE=1 runs it through and ends
-	$(PY) manage.py jobs demo $(if $(filter-out 0,$(ONCE)),--once)
+	$(PY) manage.py jobs demo --port $(or $(PORT),8000) $(if $(filter-out 0,$(ONCE)),--once)
 
-run: setup ## Run web server, worker and everything else together
-	$(PY) manage.py jobs run
+run: setup ## Run web server, worker and everything else together; PORT=8000
+	$(PY) manage.py migrate --verbosity 0
+	$(PY) manage.py jobs run --web $(or $(PORT),8000)
 
 worker: setup ## Run one worker
 	$(PY) manage.py jobs worker

@@ -18,7 +18,8 @@ Method:
 * Two rq SimpleWorkers run just before each measured drain, in a Redis database of their own.
   Ratios are medians over such neighbours. Two Workers, which fork for every job, run once.
 * Before a drain the driver waits a few seconds for other people's processes to leave the machine
-  alone, and it says how many cores those used meanwhile where that was more than 0.3.
+  alone. Where they used more than 0.3 cores during it, it is repeated once, and the quieter of
+  the two counts; the table says so where that was not quiet either.
 
 What a workload measures, and how, stands in its module.
 """

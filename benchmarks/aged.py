@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.bench import Bench
-from benchmarks.drains import drain_engine
+from benchmarks.drains import drain_engine, quietest
 from benchmarks.result import Check, Figures, Result, quantile
 
 # What tells a statement of the engine from the others.
@@ -22,9 +22,9 @@ STATEMENTS = {"dispatch": "jobs_dispatch(", "claim": "SET state = 'running'"}
 def finished(b: Bench) -> Result:
     """100 000 jobs wait behind a million that have finished."""
     backlog, copies, window = (1000, 9, 3.0) if b.quick else (100_000, 9, 30.0)
-    empty = drain_engine(b, backlog, window)
+    empty = quietest(b, lambda: drain_engine(b, backlog, window))
     age(b, copies)
-    aged = drain_engine(b, backlog, window, reset=False)
+    aged = quietest(b, lambda: drain_engine(b, backlog, window, reset=False))
     aged["finished_rows"] = b.sql("SELECT count(*) FROM jobs_job WHERE state = 'succeeded'")
     with logged(b) as log_starts_at:
         drain_engine(b, backlog, 5.0, reset=False)

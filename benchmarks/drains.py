@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from benchmarks import bench, records
@@ -38,6 +38,14 @@ def drain_engine(
         if figures["jobs"] >= size:
             figures["settled_s"] = _settled(b, kind)
     return figures
+
+
+def quietest(b: Bench, run: Callable[[], Figures]) -> Figures:
+    """The run, or the quieter of two where strangers disturbed the first."""
+    first = run()
+    if b.quick or first["others_cores"] <= bench.QUIET:
+        return first
+    return min(first, run(), key=lambda figures: float(figures["others_cores"]))
 
 
 def drain_rq(
@@ -138,8 +146,8 @@ def drain(b: Bench, size: int) -> Result:
     repeats = 1 if b.quick else 3 if size <= 10_000 else 2
     plain, ours = [], []
     for _ in range(repeats):
-        plain.append(drain_rq(b, RQ_SIZE, _rq_window(b), SIMPLE))
-        ours.append(drain_engine(b, size, window=30.0))
+        plain.append(quietest(b, lambda: drain_rq(b, RQ_SIZE, _rq_window(b), SIMPLE)))
+        ours.append(quietest(b, lambda: drain_engine(b, size, window=30.0)))
     figures = {
         "jobdesk": median_run(ours),
         "rq_simple": median_run(plain),
@@ -155,8 +163,8 @@ def backlog(b: Bench, size: int) -> Result:
     repeats = 1 if b.quick or size > 100_000 else 2 if size > 10_000 else 3
     reference, ours = [], []
     for _ in range(repeats):
-        reference.append(drain_engine(b, 10_000, BACKLOG_WINDOW))
-        ours.append(drain_engine(b, size, BACKLOG_WINDOW))
+        reference.append(quietest(b, lambda: drain_engine(b, 10_000, BACKLOG_WINDOW)))
+        ours.append(quietest(b, lambda: drain_engine(b, size, BACKLOG_WINDOW)))
     figures = {"jobdesk": median_run(ours), "jobdesk_10k": median_run(reference)}
     ratio = paired_ratio(ours, reference)
     return Result(figures, [Check("x rate with 10 000 waiting", ratio, 0.8, 0.95)], ratio)

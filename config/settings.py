@@ -28,6 +28,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_rq",
     "jobs.apps.JobsConfig",
+    "config.examples.apps.ExamplesConfig",
 ]
 
 MIDDLEWARE = [
@@ -71,6 +72,14 @@ RQ_QUEUES = {
 RQ_SHOW_ADMIN_LINK = False
 
 JOBS: dict[str, Any] = {}
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO"}},
+}
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("it", "Italiano"), ("pt-br", "Português (Brasil)")]

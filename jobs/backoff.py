@@ -7,6 +7,7 @@ computed delay. A ``Retry-After`` given by the handler is a floor that no jitter
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from datetime import timedelta
 from typing import Literal, Protocol, runtime_checkable
 
 from jobs.errors import HandlerError
+
+log = logging.getLogger("jobs.retry")
 
 Jitter = Literal["none", "full", "additive"]
 Duration = float | int | timedelta
@@ -147,7 +150,11 @@ class Immediate:
 
 def next_delay(policy: Backoff, failures: int, floor: float = 0.0) -> float:
     """Seconds until the next attempt, drawn with jitter, never below ``floor``."""
-    delay = policy.delay(failures, random.random())
-    # A policy of the project's own may answer anything; NaN is no moment, nor is infinity.
+    # A policy of the project's own may raise or answer anything; NaN is no moment, nor infinity.
+    try:
+        delay = float(policy.delay(failures, random.random()))
+    except Exception:
+        log.exception("the backoff policy %r failed", policy)
+        delay = Exponential().delay(failures)
     delay = min(delay, LONGEST * (1 + ADDITIVE_SHARE)) if delay == delay else 0.0
     return max(delay, floor)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_json
 
 DEPTH_LIMIT = 32
+DIGIT_LIMIT = sys.int_info.default_max_str_digits
+_ENDLESS = re.compile(rb"[0-9]{%d}" % (DIGIT_LIMIT + 1))
 
 
 class UnstorableValue(ValueError):
@@ -37,11 +41,18 @@ def checked(raw: bytes, limit: int) -> str:
         raise UnstorableValue("", f"is {len(raw)} bytes of JSON, the limit is {limit}")
     # Cheap look first: the suspicious spellings may also be innocent text.
     suspicious = b"\\u0000" in raw or b"NaN" in raw or b"Infinity" in raw
-    if suspicious or raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT:
+    endless = len(raw) > DIGIT_LIMIT and _ENDLESS.search(raw) is not None
+    if suspicious or endless or raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT:
         try:
             _inspect(json.loads(raw), "")
         except RecursionError:
             raise UnstorableValue("", "is nested too deeply") from None
+        except UnstorableValue:
+            raise
+        except ValueError:
+            raise UnstorableValue(
+                "", f"has a number of more than {DIGIT_LIMIT} digits, which Python does not read"
+            ) from None
     return raw.decode()
 
 

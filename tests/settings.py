@@ -2,4 +2,4 @@
 
 from config.settings import *  # noqa: F403
 
-INSTALLED_APPS += ["tests.specimens"]  # type: ignore[name-defined] # noqa: F405
+INSTALLED_APPS += ["tests.specimens"]  # noqa: F405

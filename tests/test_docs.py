@@ -1,15 +1,35 @@
 """What the documents say is so."""
 
+# Running what the documents show is the point.
+# ruff: noqa: S102
+
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import get_commands, load_command_class
+
+import jobs
+from jobs import checks, conf, outcomes, registry, testing
+from jobs.context import Context
+from jobs.engine import intake
+from jobs.management.commands.jobs import VERBS
 from jobs.operate.doctor import EVERY
+from jobs.states import JobState
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 
 
 def text(name: str) -> str:
@@ -20,9 +40,207 @@ def one_line(passage: str) -> str:
     return " ".join(passage.split())
 
 
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text(name), re.MULTILINE | re.DOTALL)
+
+
+def section(name: str, title: str) -> str:
+    """What stands between this heading and the next of its level or above."""
+    found = re.search(rf"^(#+) {re.escape(title)}$", text(name), re.MULTILINE)
+    assert found, f"{name} has no section {title!r}"
+    rest = text(name)[found.end() :]
+    return re.split(rf"^#{{1,{len(found[1])}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def apps() -> list[str]:
+    installed: list[str] = django_settings.INSTALLED_APPS
+    return installed
+
+
+def first_cells(passage: str) -> list[str]:
+    """The names in the first column of the tables of a passage."""
+    cells = re.findall(r"^\| (`[^|]+) \|", passage, re.MULTILINE)
+    return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+
+
+# ---- code
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """Kinds that a document registers are unknown afterwards."""
+    known = {handler.kind for handler in registry.handlers()}
+    yield
+    for kind in {handler.kind for handler in registry.handlers()} - known:
+        registry.unregister(kind)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("forgetful")
+def test_the_readme_runs() -> None:
+    payload, enqueue, settings, test = blocks("README.md", "python")
+    space: dict[str, Any] = {}
+    exec(compile(payload, "README.md", "exec"), space)
+    exec(compile(enqueue, "README.md", "exec"), space)
+    assert testing.assert_enqueued(space["SendReceipt"], order_id=7).priority == 10
+    exec(compile(test, "README.md", "exec"), space)
+    exec(compile(settings, "README.md", "exec"), space)
+    assert set(space["INSTALLED_APPS"]) <= {app.removesuffix(".apps.JobsConfig") for app in apps()}
+    assert space["RQ_QUEUES"]["default"]["SERIALIZER"] == "rq.serializers.JSONSerializer"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("forgetful")
+def test_writing_jobs_runs() -> None:
+    space: dict[str, Any] = {}
+    for number, block in enumerate(blocks("docs/writing-jobs.md", "python")):
+        exec(compile(block, f"writing-jobs.md, block {number}", "exec"), space)
+        if "class SendInvoice" in block:
+            jobs.handler(space["SendInvoice"])(lambda ctx, payload: None)
+    invoice = space["SendInvoice"]
+    assert invoice.from_text('{"id": 7, "number": 7}', 1).number == "7"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_python_block_compiles(name: str) -> None:
+    for block in blocks(name, "python"):
+        compile(block, name, "exec")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_exists(name: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", text("Makefile"), re.MULTILINE))
+    for target in re.findall(r"\bmake ([a-z-]+)(?=[`\s])", text(name)):
+        if f"`make {target}" in text(name) or f"\nmake {target}" in text(name):
+            assert target in targets, f"make {target}"
+    for command, verb in re.findall(r"manage\.py ([a-z_]+)(?: ([a-z]+))?", text(name)):
+        assert command in get_commands(), command
+        if command == "jobs" and verb:
+            assert verb in VERBS, f"jobs {verb}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_of_a_command_exists(name: str) -> None:
+    parser = load_command_class("jobs", "jobs").create_parser("manage.py", "jobs")
+    for line in re.findall(r"manage\.py jobs ([a-z]+(?: --?[\w-]+(?:[= ][\w,:.]+)?)+)", text(name)):
+        parser.parse_args(shlex.split(line))
+
+
+# ---- links
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", text(name)):
+        if link.startswith("https://"):
+            continue
+        file, _, anchor = link.partition("#")
+        path = (ROOT / name).parent / file if file else ROOT / name
+        assert path.is_file(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+def test_every_document_can_be_reached_from_the_readme() -> None:
+    linked = re.findall(r"\]\((docs/[^)#]+)\)", text("README.md"))
+    assert set(linked) == {name for name in NAMES if name.startswith("docs/")}
+
+
+def test_the_readme_stays_short_and_its_map_is_right() -> None:
+    readme = text("README.md")
+    assert len(readme.splitlines()) <= 140
+    for line in section("README.md", "What is where").splitlines():
+        if found := re.match(r"( *)(\S+)  ", line):
+            folder = "jobs" if found[1] else ""
+            assert (ROOT / folder / found[2]).exists(), line
+
+
+# ---- what there is
+
+
+def written(default: object) -> str:
+    return f"timedelta(days={default.days})" if isinstance(default, timedelta) else repr(default)
+
+
+def test_every_setting_is_documented() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `(.+?)` \|", text("docs/operating.md"), re.MULTILINE)
+    assert [key for key, _ in rows] == [field.name for field in fields(conf.Settings)]
+    for (_, default), field in zip(rows, fields(conf.Settings), strict=True):
+        assert default == written(field.default)
+
+
+def test_every_verb_is_documented() -> None:
+    told = re.findall(r"^\| `manage\.py jobs (\w+)", text("docs/operating.md"), re.MULTILINE)
+    assert sorted(told) == sorted(VERBS)
+
+
+def test_every_check_is_documented() -> None:
+    known = re.findall(r'id="(jobs\.\w+)"', inspect.getsource(checks))
+    assert first_cells(section("docs/operating.md", "Checks")) == sorted(known, key=lambda i: i[6:])
+
+
+def test_every_reason_of_a_failure_is_documented() -> None:
+    source = inspect.getsource(outcomes)
+    known = set(re.findall(r'reason="(\w+)"|reason = "(\w+)"', source))
+    flat = {word for pair in known for word in pair if word}
+    flat |= {"exhausted", "timeout", *outcomes._FINAL_ENDINGS}
+    assert set(first_cells(section("docs/operating.md", "Why jobs failed"))) == flat
+
+
+def test_every_option_of_a_handler_is_documented() -> None:
+    known = list(inspect.signature(registry.handler).parameters)[1:]
+    assert sorted(first_cells(section("docs/writing-jobs.md", "Handlers"))[: len(known)]) == sorted(
+        known
+    )
+
+
+def test_every_option_of_enqueue_is_documented() -> None:
+    known = list(inspect.signature(intake.enqueue).parameters)[1:]
+    assert sorted(first_cells(section("docs/writing-jobs.md", "Enqueueing"))) == sorted(known)
+
+
+def test_the_whole_context_is_documented() -> None:
+    told = {
+        re.split(r"\W", name.removeprefix("ctx."))[0]
+        for name in first_cells(section("docs/writing-jobs.md", "The context"))
+    }
+    known = {name for name in dir(Context) if not name.startswith("_")}
+    assert told == known
+
+
+def test_every_outcome_and_policy_is_documented() -> None:
+    told = text("docs/writing-jobs.md")
+    steers = [c.__name__ for c in outcomes.Steer.__subclasses__()]
+    policies = ["Delays", "Exponential", "Linear", "Fixed", "Immediate"]
+    for name in (*steers, "Stopped", *policies):
+        assert f"`jobs.{name}" in told, name
+        assert name in jobs.__all__
+
+
+def test_the_whole_testing_kit_is_documented() -> None:
+    told = section("docs/writing-jobs.md", "Testing")
+    for name in testing.__all__:
+        if name[0].islower():
+            assert f"`{name}" in told, name
+
+
+def test_every_state_is_in_the_glossary() -> None:
+    for state in JobState:
+        assert f"`{state}`" in text("docs/glossary.md")
+
+
+def test_the_glossary_is_in_order() -> None:
+    terms = re.findall(r"^\*\*(.+?)\*\*", text("docs/glossary.md"), re.MULTILINE)
+    assert terms == sorted(terms)
+
+
 def test_every_invariant_is_documented_in_its_own_words() -> None:
     sections = re.split(r"^### ", text("docs/invariants.md"), flags=re.MULTILINE)[1:]
-    told = {section.split("\n", 1)[0]: one_line(section) for section in sections}
+    told = {part.split("\n", 1)[0]: one_line(part) for part in sections}
     assert list(told) == [invariant.name for invariant in EVERY]
     for invariant in EVERY:
         assert invariant.statement in told[invariant.name]
@@ -31,9 +249,9 @@ def test_every_invariant_is_documented_in_its_own_words() -> None:
         assert re.search(r"attacked by: `tests/\S+::test_\w+`", told[invariant.name])
 
 
-def test_every_test_that_a_document_names_exists() -> None:
-    for document in DOCS:
-        for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", document.read_text()):
-            tree = ast.parse(text(path))
-            names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-            assert name in names, f"{document.name}: {path}::{name}"
+@pytest.mark.parametrize("name", NAMES)
+def test_every_test_that_a_document_names_exists(name: str) -> None:
+    for path, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text(name)):
+        tree = ast.parse(text(path))
+        functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert test in functions, f"{path}::{test}"

@@ -164,7 +164,7 @@ m AS (UPDATE jobs_job j SET
       ELSE j.run_at END,
     rank = CASE WHEN l.target = 'pending'
       THEN (extract(epoch FROM l.now + l.delay * interval '1 s') * 1000)::bigint
-        - j.priority * %s ELSE j.rank END,
+        - j.priority * %s::bigint ELSE j.rank END,
     wait = CASE WHEN l.target = 'pending' AND l.delay > 0 THEN 1 ELSE 0 END,
     failures = j.failures + l.failed, crashes = j.crashes + l.crashed,
     releases = j.releases + l.released, preemptions = j.preemptions + l.preempted,

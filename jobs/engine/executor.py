@@ -75,6 +75,7 @@ class Executor:
         self._is_recycled = False
         self._feeder = Dispatcher(plan.worker)
         self._order = _weighted_orders(plan.queues)
+        self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_lock = threading.Lock()
 
@@ -84,11 +85,11 @@ class Executor:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._open_lease()
         self._settler.start()
-        threads = [
+        self._threads = [
             threading.Thread(target=self._work, args=(slot,), daemon=True, name=f"slot-{slot}")
             for slot in range(self._plan.concurrency)
         ]
-        for thread in threads:
+        for thread in self._threads:
             thread.start()
         while not self._stopping:
             try:
@@ -109,7 +110,10 @@ class Executor:
         """Takes ids for the free slots and claims them, or waits for one."""
         self._board.beat(self._index)
         if self._is_spent():
-            self._stopping = self._is_recycled = True
+            if self._inbox.qsize():  # what was claimed is begun here
+                self._await_freed()
+            else:
+                self._stopping = self._is_recycled = True
             return
         want = self._wanted()
         if want <= 0:
@@ -238,9 +242,10 @@ class Executor:
 
     def _is_spent(self) -> bool:
         if self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs:
-            return not self._inbox.qsize()
+            return True
         limit = self._plan.max_memory
-        return limit is not None and process.memory_mb() > limit
+        # One that is born too large still does something before it goes.
+        return limit is not None and self._claimed > 0 and process.memory_mb() > limit
 
     def _is_out_of_work(self) -> bool:
         if self._busy_or_waiting() or self._settler.backlog():
@@ -295,7 +300,10 @@ class Executor:
         self._release(unbegun)
         with suppress(Error):
             leases.drain([self._owner])
-        while self._board.busy(self._index):
+        # Not until the slots are idle: a thread may have taken a claim and not shown it yet.
+        for _ in self._threads:
+            self._inbox.put(None)
+        while any(thread.is_alive() for thread in self._threads):
             self._await_freed()
         self._settler.finish()
         # Daemon threads may hold anything; the supervisor closes the lease.

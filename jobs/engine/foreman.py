@@ -57,7 +57,7 @@ class _Running:
     again_at: float = 0.0
     unread: bytes = b""
     clean: bool = True
-    """Whether it ended by itself, when it was told to."""
+    """Whether it ended when it was told to, and had not to be killed."""
     pipe: int = -1
 
 
@@ -76,7 +76,7 @@ class Foreman:
     def run(self, done: Callable[[], bool] | None = None) -> int:
         """Keeps the programs running until told to stop, or until ``done`` answers true.
 
-        Answers 0 when all of them ended by themselves, else 1.
+        Answers 0 when all of them ended as they were told to, else 1.
         """
         before = self._install_signals()
         try:
@@ -136,7 +136,7 @@ class Foreman:
             how = process.exit_description(code << 8 if code >= 0 else -code)
             self._forget(running)
             if self._kill_at is not None:
-                running.clean = code == 0
+                running.clean = code in (0, -signal.SIGTERM)
                 self._say(f"{running.program.name} {how}")
                 continue
             steady = time.monotonic() - running.started >= STEADY

@@ -93,7 +93,7 @@ class Reconciler:
 
     def _reap(self) -> None:
         if not self._patience_checked:
-            self._patience_until = time.monotonic() + patience()
+            self._patience_until = max(self._patience_until, time.monotonic() + patience())
             self._patience_checked = True
         if time.monotonic() >= self._patience_until:
             for owner in leases.mark_lapsed():

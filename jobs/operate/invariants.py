@@ -31,6 +31,11 @@ _RECENT = """recent AS (SELECT * FROM jobs_job ORDER BY created_at DESC, id DESC
 _LIVE = """live AS (SELECT * FROM jobs_lease
   WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining)"""
 
+_SCOPES = """ARRAY['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant,
+    'key:' || j.kind || ':' || coalesce(j.limit_key, '')]"""
+_OPEN = f"""NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = ANY ({_SCOPES}))"""
+_UNLIMITED = f"""NOT EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope = ANY ({_SCOPES}))"""
+
 _TAMPERED = "somebody has written past the triggers or constraints: find out who, mend the row"
 _NO_REAPER = "start a dispatcher (manage.py jobs dispatch); it settles the jobs of dead executors"
 
@@ -290,7 +295,8 @@ WHERE moved_by IS NOT NULL OR move_reason IS NOT NULL
     ),
     Invariant(
         "queued_is_taken",
-        "While an executor of its queue has a free slot, no job stays queued for long.",
+        "While an executor of its queue has a free slot, and nothing is closed, no job stays "
+        "queued for long.",
         f"""
 WITH {_LIVE}, busy AS (SELECT owner, count(*) AS jobs FROM jobs_job WHERE state = 'running'
   GROUP BY owner),
@@ -299,6 +305,7 @@ free AS (SELECT q AS queue, sum(live.slots - coalesce(busy.jobs, 0)) AS slots
 SELECT j.id::text, 'queued on ' || j.queue || ' since ' || j.queued_at::text
 FROM jobs_job j JOIN free ON free.queue = j.queue AND free.slots > 0
 WHERE j.state = 'queued' AND j.queued_at < jobs_clock() - %(stuck)s * interval '1 s'
+  AND {_OPEN}
 """,
         "start a dispatcher (manage.py jobs dispatch): it pushes lost ids again; look at the "
         "worker's log",
@@ -306,8 +313,8 @@ WHERE j.state = 'queued' AND j.queued_at < jobs_clock() - %(stuck)s * interval '
     ),
     Invariant(
         "due_is_dispatched",
-        "While an executor of its queue has a free slot, no job that is due stays pending for "
-        "long.",
+        "While an executor of its queue has a free slot, no job that is due and under no limit "
+        "or closure stays pending for long.",
         f"""
 WITH {_LIVE}, busy AS (SELECT owner, count(*) AS jobs FROM jobs_job WHERE state = 'running'
   GROUP BY owner),
@@ -315,7 +322,7 @@ free AS (SELECT q AS queue, sum(live.slots - coalesce(busy.jobs, 0)) AS slots
   FROM live LEFT JOIN busy USING (owner), unnest(live.queues) AS q GROUP BY q)
 SELECT j.id::text, 'due on ' || j.queue || ' since ' || greatest(j.run_at, j.created_at)::text
 FROM jobs_job j JOIN free ON free.queue = j.queue AND free.slots > 0
-WHERE j.state = 'pending'
+WHERE j.state = 'pending' AND j.wait < 2 AND {_OPEN} AND {_UNLIMITED}
   AND greatest(j.run_at, j.created_at) < jobs_clock() - %(stuck)s * interval '1 s'
 """,
         "start a dispatcher (manage.py jobs dispatch) or look at its log",

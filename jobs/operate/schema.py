@@ -49,6 +49,11 @@ GUARDED = {
 """Legal moves, states of birth and states of death of the guarded tables."""
 
 
+def tables() -> list[str]:
+    """Every table of the app."""
+    return sorted(model._meta.db_table for model in apps.get_app_config("jobs").get_models())
+
+
 def arrows(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Moves as the triggers spell them: ``from>to``."""
     return sorted(f"{source}>{target}" for source, target in pairs)
@@ -103,7 +108,7 @@ def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
         sql.rows(
             "SELECT conname, convalidated FROM pg_constraint "
             "WHERE conrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
-            [list(TABLES)],
+            [tables()],
         )
     )
     indexes: dict[str, bool] = dict(
@@ -111,7 +116,7 @@ def _constraints_and_indexes() -> Iterator[tuple[str, str]]:
             "SELECT c.relname, i.indisvalid FROM pg_index i "
             "JOIN pg_class c ON c.oid = i.indexrelid "
             "WHERE i.indrelid IN (SELECT to_regclass(t) FROM unnest(%s::text[]) t)",
-            [list(TABLES)],
+            [tables()],
         )
     )
     for model in apps.get_app_config("jobs").get_models():

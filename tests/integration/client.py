@@ -1,4 +1,4 @@
-"""The enqueuing side of a fleet: reads requests and writes answers, one JSON line each.
+"""The side of a fleet that enqueues, and that asks the doctor: one JSON line in, one out.
 
 A process of its own, because the fleet's servers are not those of the test session.
 """
@@ -28,14 +28,17 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def respond(request: list[list[Any]]) -> list[str]:
-    """The ids of the jobs that the request describes as (kind, payload, options)."""
+def respond(request: Any) -> list[str]:
+    """The ids of jobs given as (kind, payload, options); for "doctor", all violations it finds."""
+    if request == "doctor":
+        from jobs.operate import doctor
+
+        return [str(violation) for violation in doctor.violations()]
     import jobs
     from jobs import registry
 
     drafts = []
     for kind, data, options in request:
-        options = {**options}
         if "job_id" in options:
             options["job_id"] = UUID(options["job_id"])
         drafts.append((registry.get(kind).payload.build(data), options))

@@ -297,6 +297,13 @@ class Fleet:
 
     def enqueue_all(self, wanted: Iterable[Wanted]) -> list[UUID]:
         """The ids of new jobs that were enqueued in one go."""
+        return [UUID(job_id) for job_id in self._ask(list(wanted))]
+
+    def violations(self) -> list[str]:
+        """What the doctor and the checks find wrong; empty when all is well."""
+        return [*checks.violations(self.query), *self._ask("doctor")]
+
+    def _ask(self, request: list[Wanted] | str) -> list[str]:
         if self._client is None or not self._client.alive:
             self._end_client()
             self._client = Program(
@@ -305,11 +312,11 @@ class Fleet:
                 self._environment(QUICK),
                 self.folder / "client.log",
             )
-        line = self._client.ask(json.dumps(list(wanted)))
-        answer = json.loads(line) if line else {"error": self._client.logged()[-2000:]}
+        line = self._client.ask(json.dumps(request))
+        answer: Any = json.loads(line) if line else {"error": self._client.logged()[-2000:]}
         if "error" in answer:
             raise ClientError(answer["error"])
-        return [UUID(job_id) for job_id in answer["answer"]]
+        return list(answer["answer"])
 
     def _end_client(self) -> None:
         if self._client is not None:
@@ -355,6 +362,3 @@ class Fleet:
             message=f"job {job_id} runs",
         )
         return int(found[0][0])
-
-    def violations(self) -> list[str]:
-        return checks.violations(self.query)

@@ -90,9 +90,9 @@ def test_nothing_outlives_a_killed_foreman(fleet: Fleet) -> None:
 
 def test_running_jobs_end_before_the_worker_does(fleet: Fleet) -> None:
     program = start(fleet)
-    job_id = fleet.enqueue("test.sleep", {"seconds": 1.0})
+    job_id = fleet.enqueue("test.sleep", {"seconds": 1.5})
     wait_until(lambda: state(fleet, job_id) == "running")
-    program.send(signal.SIGINT)
+    os.killpg(program.pid, signal.SIGINT)  # what Ctrl-C does: everything in the terminal hears it
     assert program.ended() == 0
     assert state(fleet, job_id) == "succeeded"
 
@@ -117,7 +117,7 @@ def test_a_program_that_keeps_dying_is_started_ever_less_often(fleet: Fleet) -> 
 
 def test_the_web_server_answers(fleet: Fleet) -> None:
     port = free_port()
-    start(fleet, f"--web={port}", env={"HTTPS": "off"})
+    program = start(fleet, f"--web={port}", env={"HTTPS": "off"})
 
     def answer() -> str:
         try:
@@ -127,3 +127,5 @@ def test_the_web_server_answers(fleet: Fleet) -> None:
             return ""
 
     assert "csrfmiddlewaretoken" in wait_until(answer)
+    program.send(signal.SIGTERM)
+    assert program.ended() == 0

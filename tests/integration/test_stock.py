@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import psutil
+import pytest
 
 from tests.integration.fleet import Fleet
 from tests.wait import wait_until
@@ -32,6 +33,7 @@ def test_a_hundred_jobs_with_a_retry_a_killed_child_and_a_timeout(fleet: Fleet) 
     assert all(worker.alive for worker in workers)
 
 
+@pytest.mark.slow
 def test_a_stock_worker_is_fed_on_after_redis_was_wiped(fleet: Fleet) -> None:
     fleet.dispatcher()
     fleet.rqworker()
@@ -44,6 +46,7 @@ def test_a_stock_worker_is_fed_on_after_redis_was_wiped(fleet: Fleet) -> None:
     assert not fleet.redis.exists("rq:workers:default")
 
 
+@pytest.mark.slow
 def test_nothing_is_fed_to_stock_workers_that_have_died(fleet: Fleet) -> None:
     fleet.dispatcher()
     worker = fleet.rqworker()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.fleet import Fleet
 
-TIMEOUT = 1.0
+TIMEOUT = 0.5
 
 
 @pytest.mark.parametrize("how", ["spin", "deaf", "native"])
@@ -42,5 +42,5 @@ def test_a_handler_that_looks_at_its_signal_ends_without_a_kill(fleet: Fleet) ->
     polite = fleet.enqueue("test.hang", {"how": "polite"}, timeout=0.3)
     executor = fleet.running(polite)
     fleet.await_state(polite, "failed", 2)
-    next_one = fleet.enqueue("test.sleep", {"seconds": 1.0})
+    next_one = fleet.enqueue("test.sleep", {"seconds": 0.3})
     assert fleet.running(next_one) == executor

@@ -51,6 +51,11 @@ def sql(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]
         return cursor.fetchall() if cursor.description else []
 
 
+def somebody_waits() -> bool:
+    """Whether a session waits for another's lock."""
+    return bool(sql("SELECT 1 FROM pg_locks WHERE NOT granted"))
+
+
 def move(job_id: UUID, state: str, also: str = "") -> None:
     """The job is in the state, by a plain UPDATE that fits its columns to it."""
     columns = SHAPES[state] + also
@@ -70,9 +75,7 @@ def a_job(state: str = "pending", payload: jobs.Payload | None = None, **options
 def born_blocked(like: UUID) -> UUID:
     """A blocked job that otherwise is like the given one."""
     job = row(like)
-    job.pk, job.state = uuid7(), "blocked"
-    if hasattr(job, "open_parents"):
-        job.open_parents = 1
+    job.pk, job.state, job.open_parents = uuid7(), "blocked", 1
     job.save(force_insert=True)
     return UUID(str(job.pk))
 

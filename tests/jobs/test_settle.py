@@ -207,11 +207,11 @@ def test_a_snooze_uses_up_nothing() -> None:
 
 
 def test_a_release_is_counted_and_ready_at_once() -> None:
-    claim = a_claim(priority=10)
+    claim = a_claim(priority=100)
     settle(ended(claim, "released", fault=None))
     job = row(claim.id)
     assert (job.state, job.releases, job.failures, job.wait) == ("pending", 1, 0, 0)
-    assert abs(job.rank - (job.run_at.timestamp() * 1000 - 10 * 3000)) <= 1
+    assert abs(job.rank - (job.run_at.timestamp() * 1000 - 100 * 3000)) <= 1
 
 
 def test_a_job_released_too_often_is_given_up() -> None:

@@ -16,7 +16,7 @@ from jobs.engine import claims, leases
 from jobs.ids import uuid7
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
-from jobs.operate.schema import GUARDED, TABLES
+from jobs.operate.schema import FUNCTIONS, GUARDED, tables
 from jobs.outcomes import Fault, decide
 from tests.specimens.handlers import Fail, Noop
 
@@ -32,15 +32,15 @@ def found() -> set[str]:
     return {violation.invariant for violation in violations()}
 
 
-@pytest.fixture
-def unguarded(db: None) -> None:
+def unguard() -> None:
     """Nothing is refused any more: no trigger fires and no CHECK is left (until the rollback)."""
+    run("SET CONSTRAINTS ALL IMMEDIATE")
     run("SET LOCAL session_replication_role = replica")
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'c' "
             "AND conrelid::regclass::text = ANY (%s)",
-            [list(TABLES)],
+            [tables()],
         )
         for table, name in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
@@ -131,21 +131,20 @@ PLANTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_what_is_planted_is_found(unguarded: None, name: str) -> None:
+def test_what_is_planted_is_found(name: str) -> None:
     make, statement = PLANTS[name]
-    run("SET LOCAL session_replication_role = origin")
     job_id = make()
-    run("SET LOCAL session_replication_role = replica")
     assert name not in found()
+    unguard()
     run(statement, [job_id])
     assert name in found()
     [violation, *_] = [v for v in violations() if v.invariant == name]
     assert violation.subject == str(job_id)
 
 
-def test_two_open_dead_letters_are_found(unguarded: None) -> None:
+def test_two_open_dead_letters_are_found() -> None:
     job_id = failed()
-    run("DROP INDEX jobs_dl_one_open_per_job")
+    unguard()
     run(
         "INSERT INTO jobs_deadletter (job_id, state, kind, queue, attempt, reason, fingerprint, "
         "expires_at) SELECT job_id, state, kind, queue, attempt, reason, fingerprint, expires_at "
@@ -178,6 +177,32 @@ def test_a_busy_fleet_is_not_stuck(name: str) -> None:
     jobs.enqueue(Noop())
     run(f"{STUCK[name]} WHERE state = 'pending'")
     assert name not in found()
+
+
+@pytest.mark.parametrize("name", ["queued_is_taken", "due_is_dispatched"])
+def test_what_is_closed_is_not_stuck(name: str) -> None:
+    jobs.enqueue(Noop())
+    run(STUCK[name])
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    assert name in found()
+    run("INSERT INTO jobs_closure (scope, why) VALUES ('queue:default', 'paused')")
+    assert name not in found()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "UPDATE jobs_job SET wait = 2",
+        "INSERT INTO jobs_limiter (scope) VALUES ('kind:test.noop')",
+    ],
+)
+def test_what_waits_for_its_turn_is_not_stuck(wait: str) -> None:
+    jobs.enqueue(Noop())
+    run(STUCK["due_is_dispatched"])
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    assert "due_is_dispatched" in found()
+    run(wait)
+    assert "due_is_dispatched" not in found()
 
 
 @pytest.mark.parametrize(
@@ -233,4 +258,10 @@ def test_the_doctor_only_reads() -> None:
 def test_every_query_has_a_plant() -> None:
     planted = {*PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
     assert planted == {invariant.name for invariant in EVERY}
-    assert set(GUARDED) <= set(TABLES)
+    assert set(GUARDED) <= set(tables())
+
+
+def test_the_doctor_knows_every_function_of_the_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT proname FROM pg_proc WHERE starts_with(proname, 'jobs_')")
+        assert {name for (name,) in cursor.fetchall()} == set(FUNCTIONS)

@@ -7,10 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs.cli import dispatch, doctor, run, schedules, worker
+from jobs.cli import demo, dispatch, doctor, run, schedules, worker
 from jobs.errors import JobsError
 
-VERBS = {module.VERB.name: module.VERB for module in (run, worker, dispatch, doctor, schedules)}
+VERBS = {
+    module.VERB.name: module.VERB for module in (run, worker, dispatch, doctor, schedules, demo)
+}
 
 
 class Command(BaseCommand):

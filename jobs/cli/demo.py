@@ -1,0 +1,230 @@
+"""``manage.py jobs demo``: jobs through everything that can happen to them, on real processes."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import time
+import urllib.request
+from argparse import ArgumentParser
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from jobs import registry
+from jobs.cli.run import address
+from jobs.cli.table import table
+from jobs.cli.verb import Options, Verb
+from jobs.engine import intake, sql
+from jobs.engine.foreman import Foreman, manage
+from jobs.errors import ConfigError
+from jobs.operate import doctor
+from jobs.states import FINAL_STATES, JobState
+
+USER = "demo"
+START_LIMIT = 30.0
+RUN_LIMIT = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A job, and what is to become of it."""
+
+    title: str
+    kind: str
+    payload: dict[str, Any]
+    state: JobState
+    options: dict[str, Any] = field(default_factory=dict)
+    failures: int = 0
+    reason: str = ""
+
+
+SCENES = (
+    Scene("succeeds", "example.greet", {"name": "world"}, JobState.SUCCEEDED),
+    Scene("shows its progress", "example.report", {"pages": 10}, JobState.SUCCEEDED),
+    Scene("is a coroutine", "example.fetch", {"seconds": 0.5}, JobState.SUCCEEDED),
+    Scene("is scheduled", "example.greet", {"name": "later"}, JobState.SUCCEEDED, {"delay": 2}),
+    Scene("is retried", "example.flaky", {"failures": 2}, JobState.SUCCEEDED, {}, 2),
+    Scene("snoozes", "example.impatient", {}, JobState.SUCCEEDED),
+    # When nobody is near: it takes with it what runs in the same process.
+    Scene("kills its process", "example.crash", {}, JobState.SUCCEEDED, {"delay": 4}),
+    Scene("fails for good", "example.broken", {}, JobState.FAILED, {}, 2, "exhausted"),
+    Scene("gives up at once", "example.reject", {}, JobState.FAILED, {}, 1, "unrecoverable"),
+    Scene("hangs", "example.stuck", {}, JobState.FAILED, {}, 1, "timeout"),
+    Scene(
+        "comes too late",
+        "example.greet",
+        {"name": "nobody"},
+        JobState.EXPIRED,
+        {"delay": 60, "expires": 1},
+    ),
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--once", action="store_true", help="end when all is shown; 0 when it went as it should"
+    )
+    parser.add_argument(
+        "--port", default="8000", metavar="PORT", help="of the web server (default: 8000)"
+    )
+
+
+def run(options: Options) -> int:
+    where = address(options["port"])
+    if not settings.DEBUG:
+        raise ConfigError("the demo makes a user whose password it prints: it needs DEBUG=on")
+    if registry.find(SCENES[0].kind) is None:
+        raise ConfigError("the demo needs its jobs: add 'config.examples' to INSTALLED_APPS")
+    call_command("migrate", verbosity=0, interactive=False)
+    return _Demo(_free(where), options["once"]).run()
+
+
+class _Demo:
+    """One showing."""
+
+    def __init__(self, where: str, once: bool) -> None:
+        self._url = f"http://{where}/admin/"
+        self._once = once
+        self._password = secrets.token_urlsafe(9)
+        self._kept: deque[str] = deque(maxlen=200)
+        self._ids: list[UUID] = []
+        self._began = time.monotonic()
+        self._looked = 0.0
+        self._code: int | None = None
+        self._foreman = Foreman(
+            [
+                manage("dispatcher", "jobs", "dispatch"),
+                manage("worker", "jobs", "worker", "--concurrency=4"),
+                manage("web", "runserver", "--noreload", where),
+            ],
+            self._log,
+        )
+
+    def run(self) -> int:
+        _make_user(self._password)
+        self._foreman.run(self._look)
+        if self._code:
+            _print("".join(self._kept))
+        return self._code or 0
+
+    def _log(self, text: str) -> None:
+        self._kept.append(text)
+        if not self._once:
+            _print(text)
+
+    def _look(self) -> bool:
+        """One look at how far the showing is; true when it is over."""
+        if self._code is not None or time.monotonic() - self._looked < 0.2:
+            return False
+        self._looked = time.monotonic()
+        if not self._ids:
+            return self._begin()
+        if len(self._finals()) < len(SCENES) and self._elapsed() < RUN_LIMIT:
+            return False
+        self._code = self._sum_up()
+        return self._once
+
+    def _begin(self) -> bool:
+        if self._elapsed() > START_LIMIT:
+            _print("The programs did not start.\n")
+            self._code = 1
+            return True
+        [(executors,)] = sql.rows(
+            "SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL AND until > jobs_clock()"
+        )
+        if executors and _answers(self._url):
+            self._began = time.monotonic()
+            self._ids = [_enqueue(scene) for scene in SCENES]
+        return False
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _finals(self) -> list[Any]:
+        states = [str(state) for state in FINAL_STATES]
+        return sql.rows(
+            "SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = ANY(%s)", [self._ids, states]
+        )
+
+    def _sum_up(self) -> int:
+        """The table of what happened; 0 when it is what was to happen."""
+        found = {job_id: rest for job_id, *rest in sql.rows(_ENDS, [self._ids])}
+        lines, wrong = [], 0
+        for scene, job_id in zip(SCENES, self._ids, strict=True):
+            state, failures, attempts, reason, letters = found[job_id]
+            wanted = (str(scene.state), scene.failures, scene.reason)
+            good = (state, failures, reason) == wanted
+            good &= letters == (scene.state is JobState.FAILED)
+            wrong += not good
+            after = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+            verdict = "as it should" if good else f"NOT {wanted}"
+            end = f"{state} ({reason})" if reason else state
+            lines.append((f"a job that {scene.title}", end, after, verdict))
+        broken = doctor.violations()
+        _print("\n" + table(("EXAMPLE", "ENDED", "AFTER", ""), lines))
+        _print(f"\n{len(lines) - wrong} of {len(lines)} as they should, in {self._elapsed():.1f} s")
+        _print(f"; {len(broken) or 'no'} invariants violated.\n")
+        _print("".join(f"{violation}\n" for violation in broken))
+        if not self._once:
+            _print(f"\nAdmin:    {self._url}\nUser:     {USER}\nPassword: {self._password}\n")
+            _print("\nCtrl-C ends the demo.\n")
+        return 1 if wrong or broken else 0
+
+
+_ENDS = """
+SELECT id, state, failures, attempt, reason,
+  (SELECT count(*) FROM jobs_deadletter d WHERE d.job_id = j.id AND d.state = 'open')
+FROM jobs_job j WHERE id = ANY(%s)
+"""
+
+
+def _enqueue(scene: Scene) -> UUID:
+    payload = registry.get(scene.kind).payload.build(scene.payload)
+    return intake.enqueue(payload, tenant="demo", **scene.options).id
+
+
+def _make_user(password: str) -> None:
+    model = get_user_model()
+    user = model._default_manager.filter(**{model.USERNAME_FIELD: USER}).first()
+    user = user or model(**{model.USERNAME_FIELD: USER})
+    for name in ("is_staff", "is_superuser", "is_active"):
+        setattr(user, name, True)
+    user.set_password(password)
+    user.save()
+
+
+def _free(where: str) -> str:
+    """The address, or another port of this machine where it is taken."""
+    host, _, port = where.rpartition(":")
+    for candidate in (int(port), 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, candidate))
+            except OSError:
+                continue
+            return f"{host}:{probe.getsockname()[1]}"
+    raise ConfigError(f"cannot listen at {where}")
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own http URL
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+VERB = Verb("demo", "show jobs at work, on real processes, with the admin", add_arguments, run)
