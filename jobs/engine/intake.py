@@ -102,12 +102,17 @@ def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
     bulk.copy([e for e in entries if not e.after and e.unique is None], now)
     taken: dict[UUID, UUID] = {}
     # Everybody takes keys in the same order, so that two bulks cannot wait for each other.
-    careful.sort(key=lambda e: (e.unique is not None, e.unique.key if e.unique else ""))
+    careful.sort(key=_place)
     for made in parents.members_in_order(careful):
+        made.after = [taken.get(parent, parent) for parent in made.after]
         _, existing = _link_and_insert(made)
         if existing is not None:
             taken[made.id] = existing
     return taken
+
+
+def _place(e: Entry) -> tuple[bool, str, str, str]:
+    return (e.unique is not None, e.unique.key if e.unique else "", e.kind, e.tenant)
 
 
 def _link_and_insert(made: Entry) -> tuple[JobState, UUID | None]:

@@ -100,7 +100,7 @@ def _key_job(place: list[str]) -> UUID:
 
 _HOLD = """
 INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
-VALUES (%s, %s, %s, %s, jobs_clock() + %s)
+VALUES (%s, %s, %s, %s, coalesce(%s::timestamptz, jobs_clock()) + %s)
 ON CONFLICT (kind, tenant, key) DO UPDATE SET expires_at = EXCLUDED.expires_at
 RETURNING job_id
 """
@@ -122,7 +122,7 @@ def _waiting(entry: Entry, insert: Insert) -> UUID | None:
     assert entry.unique is not None  # noqa: S101
     place = [entry.kind, entry.tenant, entry.unique.key]
     keep = _FORGOTTEN_AFTER + timedelta(seconds=entry.delay)
-    [(job_id,)] = sql.bound_rows(_HOLD, [*place, entry.id, keep])
+    [(job_id,)] = sql.bound_rows(_HOLD, [*place, entry.id, entry.run_at, keep])
     if job_id != entry.id:
         start = (entry.run_at, entry.delay)
         replaced = sql.bound_rows(

@@ -51,7 +51,7 @@ def link(entry: Entry, states: dict[UUID, str]) -> None:
     )
     fallen = [p for p, state in states.items() if state in _UNSUCCESSFUL]
     if fallen and entry.on_parent_failure == "cancel":
-        sql.bound_rows("SELECT jobs_resolve(%s)", [fallen])
+        sql.bound_rows("SELECT jobs_follow(jobs_resolve(%s))", [fallen])
 
 
 def results(child: UUID) -> dict[UUID, object]:

@@ -46,6 +46,8 @@ FOLLOW = """
 CREATE FUNCTION jobs_follow(moved uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   bits int;
+  all_bits int;
+  frontier uuid[];
 BEGIN
   SELECT bit_or(flow) INTO bits FROM jobs_job WHERE id = ANY (moved);
   IF bits & 1 > 0 THEN
@@ -54,10 +56,18 @@ BEGIN
   IF bits & 64 > 0 THEN
     PERFORM jobs_pass_on_limits(moved);
   END IF;
-  IF bits & 16 > 0 THEN
-    PERFORM jobs_resolve(moved);
-  END IF;
-  IF bits & 8 > 0 THEN
+  -- From parents to children as long as any are cancelled: a chain may be longer than the stack.
+  -- They were blocked, so that they held no key and no place.
+  frontier := moved;
+  all_bits := bits;
+  WHILE bits & 16 > 0 LOOP
+    frontier := jobs_resolve(frontier);
+    EXIT WHEN frontier IS NULL;
+    moved := moved || frontier;
+    SELECT bit_or(flow) INTO bits FROM jobs_job WHERE id = ANY (frontier);
+    all_bits := all_bits | bits;
+  END LOOP;
+  IF all_bits & 8 > 0 THEN
     PERFORM jobs_count(moved);
   END IF;
 END $$;
@@ -70,6 +80,9 @@ DECLARE
   freed text[];
   heirs uuid[];
 BEGIN
+  -- An heir that is being cancelled at this moment must not get the key any more.
+  PERFORM 1 FROM jobs_job heir WHERE heir.id IN (
+    SELECT preempted_by FROM jobs_job WHERE id = ANY (moved)) ORDER BY heir.id FOR NO KEY UPDATE;
   WITH handed AS (
     UPDATE jobs_slot s SET job_id = heir.id FROM jobs_job j JOIN jobs_job heir
       ON heir.id = j.preempted_by AND heir.state = 'pending'
@@ -84,6 +97,12 @@ BEGIN
       AND j.state NOT IN ('queued', 'running')
     RETURNING s.key)
   SELECT array_agg(key) INTO freed FROM gone;
+  -- A waiter that was woken and ends before it starts had no slot, and leaves its turn to others.
+  freed := freed || ARRAY(SELECT DISTINCT j.exclusive_key FROM jobs_job j
+    WHERE j.id = ANY (moved) AND j.exclusive_key IS NOT NULL
+      AND j.state IN ('cancelled', 'expired')
+      AND NOT EXISTS (SELECT 1 FROM jobs_slot s WHERE s.key = j.exclusive_key)
+      AND NOT j.exclusive_key = ANY (coalesce(freed, '{}')));
   UPDATE jobs_job SET preempted_by = NULL, preempt_asked_at = NULL
     WHERE id = ANY (moved) AND preempted_by IS NOT NULL AND state <> 'running';
   IF heirs IS NOT NULL THEN
@@ -126,8 +145,8 @@ END $$;
 
 -- Each edge is turned once, whatever number of parents end together; the children are locked in
 -- the order of their ids before they change. A parent that did not succeed counts only where the
--- edge says "run"; "cancel" takes the child, and the child's children, with it.
-CREATE FUNCTION jobs_resolve(moved uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- edge says "run"; "cancel" takes the child with it. Answers the children that it took.
+CREATE FUNCTION jobs_resolve(moved uuid[]) RETURNS uuid[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   turned uuid[];
   doomed uuid[];
@@ -156,12 +175,15 @@ BEGIN
       AND p.state IN ('failed', 'cancelled', 'expired') AND c.state = 'blocked';
   IF doomed IS NOT NULL THEN
     PERFORM 1 FROM jobs_job WHERE id = ANY (doomed) ORDER BY id FOR NO KEY UPDATE;
-    UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock(),
-      cancel_reason = 'a parent did not succeed', moved_by = 'its parent',
-      move_reason = 'a parent did not succeed'
-    WHERE id = ANY (doomed) AND state = 'blocked';
-    PERFORM jobs_follow(doomed);
+    -- Only what we have taken ourselves: whoever took the others follows them.
+    WITH taken AS (
+      UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock(),
+        cancel_reason = 'a parent did not succeed', moved_by = 'its parent',
+        move_reason = 'a parent did not succeed'
+      WHERE id = ANY (doomed) AND state = 'blocked' RETURNING id)
+    SELECT array_agg(id) INTO doomed FROM taken;
   END IF;
+  RETURN doomed;
 END $$;
 
 -- The ended members are added to their batches' counters; last of all locks, in the order of the
@@ -405,10 +427,15 @@ BEGIN
         FROM jobs_job j
         WHERE j.queue = q AND j.state = 'pending' AND j.wait = 0 AND j.lane = o.lane
         ORDER BY j.rank, j.id LIMIT share FOR NO KEY UPDATE SKIP LOCKED) p),
+    -- Also under a limit of their kind tenants take turns: a flood of one is older than the rest.
+    ordered AS (
+      SELECT pick.*, (row_number() OVER (PARTITION BY pick.tenant, pick.kind
+          ORDER BY pick.rank, pick.id) - 1) / coalesce((weights ->> pick.tenant)::int, 1) AS lap
+      FROM pick),
     fitting AS (
-      SELECT * FROM (SELECT pick.*,
-        row_number() OVER (PARTITION BY pick.kind ORDER BY pick.rank, pick.id) AS nth_of_kind
-        FROM pick) k
+      SELECT * FROM (SELECT ordered.*, row_number() OVER (PARTITION BY ordered.kind
+          ORDER BY ordered.lap, ordered.place, ordered.rank, ordered.id) AS nth_of_kind
+        FROM ordered) k
       WHERE NOT has_rooms OR nth_of_kind
         <= coalesce(rooms[array_position(scopes, 'kind:' || k.kind)], 1000000)),
     turns AS (
@@ -503,7 +530,7 @@ BEGIN
   INSERT INTO jobs_limiter (scope, kind, key, at_once, per_second, burst, tokens, refilled_at,
       is_declared)
     SELECT DISTINCT ON (1) 'key:' || j.kind || ':' || j.limit_key, j.kind, j.limit_key, m.at_once,
-      m.per_second, m.burst, m.burst, jobs_clock(), false
+      m.per_second, m.burst, m.burst, jobs_clock(), m.is_declared
     FROM jobs_job j JOIN jobs_limiter m ON m.scope = 'key:' || j.kind
     WHERE j.id = ANY (picked) AND j.limit_key IS NOT NULL ORDER BY 1
     ON CONFLICT (scope) DO NOTHING;
@@ -515,18 +542,31 @@ BEGIN
   END IF;
   SELECT array_agg(j.id), array_agg(j.nth) INTO ids, nths FROM (
     SELECT id, row_number() OVER (PARTITION BY kind, limit_key ORDER BY rank, id)
-        - rooms[array_position(scopes, 'key:' || kind || ':' || limit_key)] AS nth
+        - coalesce(rooms[array_position(scopes, 'key:' || kind || ':' || limit_key)], 1000000)
+        AS nth
     FROM jobs_job WHERE id = ANY (picked) AND limit_key IS NOT NULL) j;
   UPDATE jobs_limiter m SET tokens = m.tokens - u.n FROM (
     SELECT 'key:' || j.kind || ':' || j.limit_key AS scope, count(*) AS n
     FROM jobs_job j JOIN unnest(ids, nths) AS t(id, nth) USING (id) WHERE t.nth <= 0 GROUP BY 1) u
     WHERE m.scope = u.scope AND m.per_second IS NOT NULL;
-  UPDATE jobs_job j SET
-    wait = CASE WHEN m.per_second IS NULL OR m.tokens >= t.nth THEN 2 ELSE 1 END,
-    run_at = CASE WHEN m.per_second IS NULL OR m.tokens >= t.nth THEN j.run_at
-      ELSE jobs_clock() + (t.nth - m.tokens) / m.per_second * interval '1 s' END
-    FROM unnest(ids, nths) AS t(id, nth), jobs_limiter m
-    WHERE t.id = j.id AND t.nth > 0 AND m.scope = 'key:' || j.kind || ':' || j.limit_key;
+  UPDATE jobs_job j SET wait = CASE WHEN t.at IS NULL THEN 2 ELSE 1 END,
+    run_at = coalesce(t.at, j.run_at)
+    FROM (SELECT w.id, CASE WHEN m.closed_until > jobs_clock() THEN m.closed_until
+        WHEN m.tokens < u.nth THEN jobs_clock() + (u.nth - m.tokens) / m.per_second
+          * interval '1 s' END AS at
+      FROM unnest(ids, nths) AS u(id, nth) JOIN jobs_job w USING (id)
+        JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || ':' || w.limit_key
+      WHERE u.nth > 0) t
+    WHERE t.id = j.id;
+  -- Whoever has no place here must not keep an exclusive key from others.
+  WITH given_up AS (
+    DELETE FROM jobs_slot s USING unnest(ids, nths) AS u(id, nth)
+    WHERE u.nth > 0 AND s.job_id = u.id RETURNING s.key)
+  UPDATE jobs_job SET wait = 0 WHERE id IN (
+    SELECT w.id FROM given_up g CROSS JOIN LATERAL (SELECT j.id FROM jobs_job j
+      WHERE j.exclusive_key = g.key AND j.state = 'pending' AND j.wait = 2
+        AND NOT j.id = ANY (ids)
+      ORDER BY j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w);
   RETURN ARRAY(SELECT p FROM unnest(picked) WITH ORDINALITY AS u(p, n)
     LEFT JOIN unnest(ids, nths) AS t(id, nth) ON t.id = p
     WHERE coalesce(t.nth, 0) <= 0 ORDER BY n);
