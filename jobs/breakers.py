@@ -22,13 +22,13 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from jobs.backoff import Duration, seconds
 from jobs.effects import NotHappened
 from jobs.engine import breakers
 from jobs.engine.breakers import Pass
 from jobs.errors import BreakerError
 from jobs.names import label_problem
 from jobs.outcomes import CircuitOpen, Steer
-from jobs.backoff import Duration, seconds
 
 P = ParamSpec("P")
 T = TypeVar("T")

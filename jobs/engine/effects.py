@@ -39,6 +39,7 @@ from jobs.effects import Unknown as NoTelling
 from jobs.engine import sql
 from jobs.engine.claims import Claim
 from jobs.errors import EffectError
+from jobs.ids import uuid7
 from jobs.jsontext import printable
 from jobs.names import label_problem
 from jobs.outcomes import CircuitOpen, InDoubt, RateLimited, Stopped
@@ -59,6 +60,8 @@ class Plan:
     """One use of ``ctx.effect``, its arguments checked."""
 
     key: str
+    mark: UUID
+    """Tells this use from every other, also from earlier ones of the same attempt."""
     request: str
     """As JSON text."""
     definite: tuple[type[BaseException], ...]
@@ -83,7 +86,7 @@ class Plan:
             text = jsontext.dumps(terms.request, conf.settings().PAYLOAD_LIMIT)
         except jsontext.UnstorableValue as error:
             raise EffectError(f"effect: request cannot be stored: {error}") from None
-        return cls(key, text, definite, on_doubt)
+        return cls(key, uuid7(), text, definite, on_doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class _Done:
 @dataclass(frozen=True, slots=True)
 class _Doubt:
     intent: Intent
-    token: UUID
+    mark: UUID
 
 
 _Found = _Go | _Done | _Doubt
@@ -171,7 +174,6 @@ class Ledger:
         self._is_atomic = is_atomic
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
-        self._called: set[str] = set()
 
     def run(self, key: str, call: Call, probe: Probe | None, terms: Terms) -> Any:
         """The outcome of the effect, which has happened once, now or earlier."""
@@ -183,7 +185,6 @@ class Ledger:
                 found = self._weigh(plan, found, answer)
             if isinstance(found, _Done):
                 return found.outcome
-            self._called.add(plan.key)
             try:
                 value = call()
             except BaseException as error:
@@ -204,7 +205,6 @@ class Ledger:
                 found = await _aside(lambda d=doubt, a=answer: self._weigh(plan, d, a))  # type: ignore[misc]
             if isinstance(found, _Done):
                 return found.outcome
-            self._called.add(plan.key)
             try:
                 value = call()
                 if inspect.isawaitable(value):
@@ -234,7 +234,7 @@ class Ledger:
             self._job,
             self._token,
             plan.key,
-            self._token,
+            plan.mark,
             self._attempt,
             plan.request,
         ]
@@ -247,17 +247,17 @@ class Ledger:
         rows = steadily(lambda: sql.bound_rows(_FIND, [self._job, plan.key]))
         if not rows or rows[0][1] == "failed":
             return self._begin(plan)  # it was settled, or taken away, only now
-        [(pk, state, token, outcome, request, attempt, intended_at, note)] = rows
+        [(pk, state, mark, outcome, request, attempt, intended_at, note)] = rows
         if state == "done":
             if outcome is None:
                 raise EffectError(
                     f"effect {plan.key!r} has happened, but its outcome could not be stored"
                 )
             return _Done(json.loads(outcome))
-        if state == "intent" and token == self._token and plan.key not in self._called:
+        if state == "intent" and mark == plan.mark:
             return _Go()  # our own, committed although the answer was lost
         known = None if request is None else json.loads(request)
-        return _Doubt(Intent(pk, plan.key, known, attempt, intended_at, note), token)
+        return _Doubt(Intent(pk, plan.key, known, attempt, intended_at, note), mark)
 
     def _weigh(self, plan: Plan, doubt: _Doubt, answer: Answer) -> _Found:
         """What follows from the probe's answer; raises InDoubt where it cannot tell."""
@@ -268,7 +268,7 @@ class Ledger:
         elif isinstance(answer, NotHappened) or plan.on_doubt == "rerun":
             by_probe = isinstance(answer, NotHappened)
             note = "not found by its probe" if by_probe else "run again, as its handler allows"
-            columns = [self._token, self._attempt, plan.request, note]
+            columns = [plan.mark, self._attempt, plan.request, note]
             if self._settle_doubt(_TAKE_OVER, columns, doubt):
                 return _Go()
         else:
@@ -282,7 +282,7 @@ class Ledger:
         return self._begin(plan)
 
     def _settle_doubt(self, statement: str, columns: list[Any], doubt: _Doubt) -> bool:
-        parameters = [self._job, self._token, *columns, doubt.intent.id, doubt.token]
+        parameters = [self._job, self._token, *columns, doubt.intent.id, doubt.mark]
         return bool(steadily(lambda: sql.bound_rows(statement, parameters)))
 
     def _note(self, plan: Plan, error: BaseException) -> None:
@@ -290,7 +290,7 @@ class Ledger:
         is_definite = isinstance(error, (*_DEFINITE, *plan.definite))
         state = "failed" if is_definite else "intent"
         text = printable(f"{type(error).__qualname__}: {_text(error)}", NOTE_LIMIT)
-        parameters = [state, text, state, self._job, plan.key, self._token]
+        parameters = [state, text, state, self._job, plan.key, plan.mark]
         try:
             steadily(lambda: sql.bound_rows(_NOTE, parameters))
         except Error:
@@ -304,7 +304,7 @@ class Ledger:
             text: str | None = jsontext.dumps(value, conf.settings().RESULT_LIMIT)
         except jsontext.UnstorableValue as error:
             text, problem = None, error
-        mine = [self._job, plan.key, self._token]
+        mine = [self._job, plan.key, plan.mark]
         parameters = [text, *mine, *mine, self._job, self._token]
         [(is_written, is_held)] = steadily(lambda: sql.bound_rows(_FINISH, parameters))
         if not is_written:

@@ -193,7 +193,7 @@ class Migration(migrations.Migration):
                     "state",
                     models.TextField(db_default="intent", default="intent", verbose_name="state"),
                 ),
-                ("token", models.UUIDField(verbose_name="claim token")),
+                ("token", models.UUIDField(verbose_name="token of the call")),
                 ("attempt", models.IntegerField(verbose_name="attempt")),
                 ("request", models.JSONField(null=True, verbose_name="request")),
                 ("outcome", models.JSONField(null=True, verbose_name="outcome")),

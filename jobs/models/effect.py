@@ -17,7 +17,7 @@ class Effect(models.Model):
     )
     key = models.TextField(_("key"))
     state = models.TextField(_("state"), default="intent", db_default="intent")
-    token = models.UUIDField(_("claim token"))
+    token = models.UUIDField(_("token of the call"))
     attempt = models.IntegerField(_("attempt"))
     request = models.JSONField(_("request"), null=True)
     outcome = models.JSONField(_("outcome"), null=True)

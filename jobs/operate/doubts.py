@@ -82,11 +82,11 @@ def _checked(how: str, by: str, reason: str, outcome: Any) -> str:
 
 
 _LOCK_JOB = """
-SELECT j.id, j.state, j.token FROM jobs_job j
+SELECT j.id, j.state, j.attempt FROM jobs_job j
 WHERE j.id = (SELECT job_id FROM jobs_effect WHERE id = %s) FOR NO KEY UPDATE
 """
 _LOCK_EFFECT = """
-SELECT key, state, token, state = 'done' AND outcome IS NULL FROM jobs_effect WHERE id = %s
+SELECT key, state, attempt, state = 'done' AND outcome IS NULL FROM jobs_effect WHERE id = %s
 FOR NO KEY UPDATE
 """
 
@@ -97,8 +97,8 @@ def _locked(effect_id: int) -> tuple[UUID, str]:
     effects = sql.rows(_LOCK_EFFECT, [effect_id])
     if not jobs or not effects:
         raise EffectError(f"resolve: there is no effect {effect_id}")
-    [(job_id, job_state, job_token)], [(key, state, token, is_blank)] = jobs, effects
-    if state == "intent" and job_state == JobState.RUNNING and token == job_token:
+    [(job_id, job_state, job_attempt)], [(key, state, attempt, is_blank)] = jobs, effects
+    if state == "intent" and job_state == JobState.RUNNING and attempt == job_attempt:
         raise EffectError(f"resolve: the call of effect {key!r} may be under way: its job runs")
     if state not in ("intent", "in_doubt") and not is_blank:
         raise EffectError(f"resolve: effect {key!r} is {state}, not in doubt")
