@@ -16,6 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.context import Context
 from jobs.effects import Happened, Intent, NotHappened, Unknown
 from jobs.errors import (
@@ -50,7 +51,6 @@ from jobs.outcomes import (
     Unrecoverable,
 )
 from jobs.payloads import Payload
-from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from jobs.models import Attempt, DeadLetter, Job
     from jobs.operate.batches import batch
     from jobs.operate.cancel import cancel
+    from jobs.operate.explain import explain
     from jobs.operate.replay import replay
     from jobs.operate.retry import retry
     from jobs.registry import handler
@@ -82,6 +83,7 @@ _LAZY = {
     "chain": "jobs.engine.chains",
     "enqueue": "jobs.engine.intake",
     "enqueue_many": "jobs.engine.intake",
+    "explain": "jobs.operate.explain",
     "handler": "jobs.registry",
     "machine": "jobs.machines",
     "replay": "jobs.operate.replay",
@@ -146,6 +148,7 @@ __all__ = [
     "chain",
     "enqueue",
     "enqueue_many",
+    "explain",
     "handler",
     "machine",
     "replay",

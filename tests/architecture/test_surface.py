@@ -68,6 +68,7 @@ SURFACE = [
     "chain",
     "enqueue",
     "enqueue_many",
+    "explain",
     "handler",
     "machine",
     "replay",

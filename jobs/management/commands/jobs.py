@@ -7,12 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs.cli import demo, dispatch, doctor, run, schedules, worker
+from jobs.cli import demo, dispatch, doctor, explain, run, schedules, worker
 from jobs.errors import JobsError
 
-VERBS = {
-    module.VERB.name: module.VERB for module in (run, worker, dispatch, doctor, schedules, demo)
-}
+MODULES = (run, worker, dispatch, doctor, explain, schedules, demo)
+VERBS = {module.VERB.name: module.VERB for module in MODULES}
 
 
 class Command(BaseCommand):

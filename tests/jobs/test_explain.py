@@ -1,0 +1,417 @@
+"""Explain: every reason for which a job does not run is named, with its end and its culprits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.core.management import CommandError, call_command
+
+import jobs
+from jobs import conf
+from jobs.engine import dispatch, leases, rq
+from jobs.ids import uuid7
+from jobs.models import Dependency, Effect, Limiter, Slot
+from jobs.operate import blackouts
+from jobs.operate.explain import Explanation, Reason, explain
+from jobs.operate.pauses import pause
+from tests.jobs.factories import (
+    WORKER,
+    a_claim,
+    a_job,
+    an_executor,
+    claim_again,
+    ended,
+    move,
+    row,
+    settle,
+    sql,
+    succeed,
+)
+from tests.specimens.handlers import Fail
+
+pytestmark = pytest.mark.django_db
+SetClock = Callable[[datetime | None], None]
+NOON = datetime(2040, 1, 2, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WHO: dict[str, Any] = {"by": "ann", "reason": "maintenance"}
+
+
+@pytest.fixture(autouse=True)
+def noon(set_clock: SetClock) -> None:
+    set_clock(NOON)
+
+
+@pytest.fixture(autouse=True)
+def surroundings() -> Iterator[UUID]:
+    """A worker listens to the default queue, and a dispatcher is alive."""
+    rq.note_dispatcher("test-dispatcher")
+    yield an_executor()
+    rq.client().delete(rq.DISPATCHERS)
+
+
+def why(job_id: UUID) -> Reason:
+    """The only reason."""
+    [reason] = explain(job_id).reasons
+    return reason
+
+
+def test_a_job_that_is_not_there() -> None:
+    nobody = uuid7()
+    found = explain(nobody)
+    assert (found.job_id, found.state, found.codes) == (nobody, None, ("not_found",))
+
+
+# ---- pending
+
+
+def test_a_job_that_is_not_due() -> None:
+    reason = why(a_job(delay=60))
+    assert (reason.code, reason.until) == ("not_due", NOON + timedelta(seconds=60))
+    assert reason.text == "is not due before 2040-01-02 12:01:00 UTC"
+
+
+def test_a_job_between_two_attempts() -> None:
+    claim = a_claim(Fail(), max_attempts=3)
+    settle(ended(claim))
+    reason = why(claim.id)
+    assert reason.code == "not_due" and reason.until == row(claim.id).run_at
+    assert "after 1 of 3 failed: ValueError: as told" in reason.text
+
+
+def test_a_job_that_snoozes() -> None:
+    claim = a_claim()
+    settle(ended(claim, "snoozed", floor=30.0, why="the shop is shut"))
+    assert why(claim.id).text == "waits until 2040-01-02 12:00:30 UTC: the shop is shut"
+
+
+def test_a_job_before_an_open_circuit() -> None:
+    claim = a_claim()
+    error = jobs.CircuitOpen("meta:page:7", 30.0)
+    settle(ended(claim, "held", floor=error.delay, why=str(error)))
+    reason = why(claim.id)
+    assert (reason.code, reason.until) == ("circuit_open", row(claim.id).run_at)
+    assert reason.text.startswith("circuit meta:page:7 is open")
+
+
+def test_a_job_in_its_turn() -> None:
+    a_job(priority=1)
+    a_job(tenant="another")
+    assert why(a_job()).text == (
+        "is due and waits for its turn in queue 'default'; 1 of its kind and tenant are before it"
+    )
+
+
+@pytest.mark.parametrize("scope", ["queue:default", "kind:test.noop", "tenant:acme", "key:door"])
+@pytest.mark.parametrize("state", ["pending", "queued"])
+def test_a_paused_job(scope: str, state: str) -> None:
+    mine = a_job(state, tenant="acme", exclusive="door")
+    pause("queue:elsewhere", **WHO)
+    pause(scope, until=NOON + HOUR, **WHO)
+    reason = explain(mine).reasons[0]
+    assert (reason.code, reason.until) == ("paused", NOON + HOUR)
+    assert reason.text == (
+        f"{scope} is closed until 2040-01-02 13:00:00 UTC: paused by ann: maintenance"
+    )
+    pause(scope, **WHO)
+    assert "until somebody resumes it" in explain(mine).reasons[0].text
+
+
+def test_a_job_in_a_blackout() -> None:
+    mine = a_job()
+    blackouts.create("kind:test.noop", time(11), time(14), **WHO)
+    pause("queue:default", **WHO)
+    found = explain(mine)
+    assert found.codes == ("blackout", "paused")
+    assert found.reasons[0].until == NOON + 2 * HOUR
+
+
+@pytest.mark.parametrize("scope", ["queue:default", "kind:test.noop", "key:test.noop:tenant-1"])
+def test_a_limit_that_is_reached(scope: str) -> None:
+    holders = [a_job("running"), a_job("queued")]
+    mine = a_job()
+    sql("UPDATE jobs_job SET limit_key = 'tenant-1'")
+    a_job("queued", queue="elsewhere", payload=Fail())
+    Limiter.objects.create(scope=scope, at_once=2)
+    reason = why(mine)
+    assert reason.code == "limit" and set(reason.ids) == {str(job_id) for job_id in holders}
+    assert reason.text.startswith(f"{scope} allows 2 at once")
+    Limiter.objects.update(at_once=3)
+    assert why(mine).code == "turn"
+
+
+def test_a_rate_that_is_used_up() -> None:
+    mine = a_job()
+    refilled = NOON - timedelta(seconds=2)
+    Limiter.objects.create(
+        scope="kind:test.noop", per_second=0.1, burst=1, tokens=0.5, refilled_at=refilled
+    )
+    reason = why(mine)
+    assert (reason.code, reason.until) == ("rate", NOON + timedelta(seconds=3))
+    Limiter.objects.update(tokens=0.8)
+    assert why(mine).code == "turn"
+
+
+def test_a_scope_that_was_told_to_wait() -> None:
+    mine = a_job()
+    Limiter.objects.create(scope="queue:default", closed_until=NOON + HOUR)
+    assert (why(mine).code, why(mine).until) == ("rate_limited", NOON + HOUR)
+    Limiter.objects.update(closed_until=NOON)
+    assert why(mine).code == "turn"
+
+
+def a_holder(surroundings: UUID, **options: Any) -> UUID:
+    """A running job that holds the key."""
+    claim = a_claim(owner=surroundings, exclusive="door", **options)
+    Slot.objects.create(key="door", job_id=claim.id)
+    return claim.id
+
+
+def a_rival(**columns: Any) -> UUID:
+    mine = a_job(exclusive="door", priority=5)
+    sql("UPDATE jobs_job SET wait = 2, preempts = true WHERE id = %s", [mine])
+    return mine
+
+
+def test_a_key_that_is_held(surroundings: UUID) -> None:
+    holder = a_holder(surroundings)
+    mine = a_job(exclusive="door")
+    reason = why(mine)
+    assert (reason.code, reason.ids) == ("key_held", (str(holder),))
+    assert reason.text == (
+        f"key 'door' is held by job {holder}, which is running since 2040-01-02 12:00:00 UTC "
+        f"by {WORKER}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("preemptible = false", "it cannot be preempted"),
+        ("priority = 5", "its priority 5 is no lower"),
+        ("preemptions = 3", "was preempted 3 times already"),
+        ("priority = 0", "is about to be asked"),
+        ("preempt_asked_at = jobs_clock(), preempted_by = id", "to make way"),
+        (
+            "preempt_asked_at = jobs_clock() - interval '1 min', preempted_by = id",
+            "has not obeyed, and may not be killed",
+        ),
+    ],
+)
+def test_a_key_whose_holder_may_have_to_make_way(
+    surroundings: UUID, columns: str, words: str
+) -> None:
+    holder = a_holder(surroundings)
+    sql("UPDATE jobs_job SET preemptible = true WHERE id = %s", [holder])
+    sql(f"UPDATE jobs_job SET {columns} WHERE id = %s", [holder])  # noqa: S608
+    text = why(a_rival()).text
+    assert words in text
+
+
+def test_a_free_key_for_which_others_wait() -> None:
+    a_rival()
+    mine = a_job(exclusive="door")
+    sql("UPDATE jobs_job SET wait = 2 WHERE id = %s", [mine])
+    assert why(mine).text == "key 'door' is free, and 1 wait for it before this job"
+
+
+def test_a_kind_that_nobody_knows() -> None:
+    mine = a_job()
+    sql("UPDATE jobs_job SET kind = 'gone' WHERE id = %s", [mine])
+    assert why(mine) == Reason("unknown_kind", "no handler is registered for kind 'gone'")
+
+
+def test_a_job_whose_expiry_has_passed(set_clock: SetClock) -> None:
+    mine = a_job(expires=60)
+    set_clock(NOON + HOUR)
+    rq.note_dispatcher("test-dispatcher")
+    an_executor()
+    assert why(mine).code == "expired"
+
+
+# ---- blocked
+
+
+def test_a_job_that_waits_for_its_parents() -> None:
+    parents = sorted([a_job("running"), a_job("failed"), a_job("succeeded")])
+    mine = a_job("blocked")
+    for parent in parents:
+        Dependency.objects.create(
+            parent_id=parent, child_id=mine, policy="wait", done=row(parent).state == "succeeded"
+        )
+    sql("UPDATE jobs_job SET open_parents = 2 WHERE id = %s", [mine])
+    waiting, stuck = explain(mine).reasons
+    open_ = tuple(str(p) for p in parents if row(p).state != "succeeded")
+    assert (waiting.code, waiting.ids) == ("parents", open_)
+    assert "waits for 2 unfinished parents" in waiting.text and "(running)" in waiting.text
+    assert stuck.code == "parents_not_succeeded"
+    assert stuck.ids == tuple(str(p) for p in parents if row(p).state == "failed")
+
+
+# ---- queued, and who would run it
+
+
+def test_a_queued_job_says_how_many_are_before_it() -> None:
+    first, second = a_job("queued"), a_job("queued")
+    sql("UPDATE jobs_job SET queued_at = queued_at - interval '1 s' WHERE id = %s", [first])
+    assert why(second).text == "is queued and waits for a free slot; 1 are before it"
+    assert why(first).text == "is queued and waits for a free slot; 0 are before it"
+
+
+@pytest.mark.parametrize("state", ["pending", "queued"])
+def test_nobody_listens_and_nobody_dispatches(state: str) -> None:
+    mine = a_job(state, queue="lonely")
+    assert "no_worker" in explain(mine).codes
+    assert "no_dispatcher" not in explain(mine).codes
+    rq.client().delete(rq.DISPATCHERS)
+    assert explain(mine).codes[:2] == ("no_worker", "no_dispatcher")
+
+
+def test_a_stock_worker_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rq.StockWorkers, "by_queue", lambda _: {"lonely": 1})
+    assert why(a_job(queue="lonely")).code == "turn"
+
+
+def test_a_draining_worker_does_not_listen(surroundings: UUID) -> None:
+    leases.drain([surroundings])
+    assert why(a_job()).code == "no_worker"
+
+
+def test_redis_is_away(no_redis: None) -> None:
+    assert why(a_job()).code == "redis_away"
+
+
+def test_a_dispatcher_that_runs_is_known_by_its_sign_of_life() -> None:
+    rq.client().delete(rq.DISPATCHERS)
+    mine = a_job()
+    assert explain(mine).codes == ("no_dispatcher",)
+    dispatch.Dispatcher("d-1").round()
+    assert "no_dispatcher" not in explain(mine).codes
+
+
+# ---- running
+
+
+def test_a_running_job(surroundings: UUID) -> None:
+    claim = a_claim(owner=surroundings)
+    reason = why(claim.id)
+    assert reason.code == "running"
+    assert reason.until == NOON + timedelta(seconds=claim.timeout)
+    assert f"on {WORKER}, attempt 1" in reason.text
+
+
+def test_a_running_job_that_was_asked_to_stop(surroundings: UUID) -> None:
+    claim = a_claim(owner=surroundings)
+    sql(
+        "UPDATE jobs_job SET cancel_requested_at = jobs_clock(), cancel_by = 'ann', "
+        "cancel_reason = 'wrong file', preempted_by = %s",
+        [claim.id],
+    )
+    found = explain(claim.id)
+    assert found.codes == ("running", "cancel_requested", "preemption_asked")
+    assert "by ann: wrong file" in found.words
+
+
+def test_a_job_of_a_silent_worker(surroundings: UUID, set_clock: SetClock) -> None:
+    claim = a_claim(owner=surroundings)
+    lease = conf.settings().LEASE
+    sql("UPDATE jobs_job SET lease = %s WHERE id = %s", [lease + 10, claim.id])
+    set_clock(NOON + timedelta(seconds=lease + 1))
+    reason = why(claim.id)
+    assert (reason.code, reason.until) == ("silent_worker", NOON + timedelta(seconds=lease + 10))
+    assert f"held by {WORKER}, which has fallen silent; it is taken back after" in reason.text
+    set_clock(NOON + timedelta(seconds=lease + 11))
+    assert why(claim.id).text.endswith("it is about to be taken back")
+
+
+# ---- ended
+
+
+def test_a_job_that_succeeded() -> None:
+    claim = a_claim()
+    succeed(claim)
+    assert why(claim.id).text == "succeeded at 2040-01-02 12:00:00 UTC in attempt 1"
+
+
+def test_a_job_that_failed_says_why_and_who_has_to_decide() -> None:
+    claim = claim_again(a_job("queued", Fail(), max_attempts=1))
+    settle(ended(claim))
+    failed, letter = explain(claim.id).reasons
+    assert failed.text == (
+        "failed for good at 2040-01-02 12:00:00 UTC (exhausted) after 1 attempts: "
+        "ValueError: as told"
+    )
+    assert letter.code == "dead_letter" and len(letter.ids) == 1
+
+
+def test_a_job_in_doubt() -> None:
+    mine = a_job("failed")
+    effect = Effect.objects.create(
+        job_id=mine, key="mail", state="in_doubt", token=uuid7(), attempt=1
+    )
+    assert explain(mine).reasons[-1] == Reason(
+        "in_doubt",
+        "nobody knows whether its effects happened: somebody has to decide",
+        ids=(str(effect.pk),),
+    )
+
+
+def test_a_job_that_was_cancelled_or_expired() -> None:
+    cancelled, expired = a_job(), a_job("expired")
+    jobs.cancel(cancelled, by="ann", reason="wrong file")
+    assert why(cancelled).text == "was cancelled at 2040-01-02 12:00:00 UTC by ann: wrong file"
+    assert why(expired).code == "expired"
+    sql("UPDATE jobs_job SET replayed_by = %s WHERE id = %s", [cancelled, expired])
+    assert explain(expired).reasons[-1].ids == (str(cancelled),)
+
+
+# ---- its forms
+
+
+def test_it_is_public_and_reads_only() -> None:
+    mine = a_job(delay=60)
+    before = sql("SELECT xmin::text FROM jobs_job WHERE id = %s", [mine])
+    found = jobs.explain(mine)
+    assert isinstance(found, Explanation)
+    assert found.words == "is not due before 2040-01-02 12:01:00 UTC"
+    assert sql("SELECT xmin::text FROM jobs_job WHERE id = %s", [mine]) == before
+
+
+def test_the_command_says_it_in_words_and_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    mine = a_job(delay=60)
+    call_command("jobs", "explain", str(mine))
+    assert capsys.readouterr().out == (
+        f"{mine}  pending\n  is not due before 2040-01-02 12:01:00 UTC\n"
+    )
+    call_command("jobs", "explain", str(mine), "--json")
+    assert json.loads(capsys.readouterr().out) == {
+        "job_id": str(mine),
+        "state": "pending",
+        "reasons": [
+            {
+                "code": "not_due",
+                "text": "is not due before 2040-01-02 12:01:00 UTC",
+                "until": "2040-01-02T12:01:00+00:00",
+                "ids": [],
+            }
+        ],
+    }
+    with pytest.raises(SystemExit) as end:
+        call_command("jobs", "explain", str(uuid7()))
+    assert end.value.code == 1
+    with pytest.raises(CommandError, match="'x' is no job id"):
+        call_command("jobs", "explain", "x")
+
+
+def test_every_state_has_an_explanation() -> None:
+    for state in jobs.JobState:
+        mine = a_job(state)
+        found = explain(mine)
+        assert (found.state, bool(found.words)) == (state, True)
+        assert json.loads(json.dumps(found.as_data()))["state"] == state
+    move(mine, "pending")
+    assert explain(mine).codes == ("turn",)
