@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from jobs.backoff import seconds
 from jobs.errors import HandlerError
 from jobs.names import label_problem
-from jobs.backoff import seconds
 
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(\d*)\s*(s|m|h|d)\s*\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

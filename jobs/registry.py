@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from jobs import conf
+from jobs.backoff import Backoff, Duration, Exponential, seconds
 from jobs.errors import HandlerError, UnknownKind
 from jobs.limits import Limit, Rate
 from jobs.names import name_problem
 from jobs.outcomes import DEFAULT_CRASH_LIMIT
 from jobs.payloads import Payload
-from jobs.backoff import Backoff, Duration, Exponential, seconds
 
 OnTimeout = Literal["retry", "fail"]
 Keep = timedelta | int

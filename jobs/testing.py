@@ -28,6 +28,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from jobs import registry
+from jobs.backoff import Duration, seconds
 from jobs.context import Signal
 from jobs.engine import claims, dispatch, leases, reconcile, runner, settler, sql
 from jobs.engine.claims import Claim
@@ -38,7 +39,6 @@ from jobs.models import Job
 from jobs.outcomes import Fault, decide
 from jobs.payloads import Payload
 from jobs.registry import Handler
-from jobs.backoff import Duration, seconds
 from jobs.states import JobState
 
 __all__ = [

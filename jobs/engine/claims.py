@@ -17,7 +17,8 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import rq, sql
+from jobs.engine import admission, rq, sql
+from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
@@ -76,6 +77,9 @@ UPDATE jobs_job j SET state = 'running', attempt = attempt + 1, token = %s, owne
 FROM l WHERE j.id = l.id AND l.state = 'queued' AND run_at <= l.now
   AND (expires_at IS NULL OR expires_at > l.now) AND cancel_requested_at IS NULL
   AND (flow & {Flow.PACED} = 0 OR queued_at > l.now - interval '{_STALE_ADMISSION} s')
+  AND (flow & {Flow.LIMITED | Flow.PACED | Flow.KEYED} = 0 OR NOT EXISTS (
+    SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || queue, 'kind:' || j.kind,
+      'key:' || j.kind || ':' || limit_key) AND m.closed_until > l.now))
   AND (NOT EXISTS (SELECT 1 FROM jobs_closure) OR NOT EXISTS (SELECT 1 FROM jobs_closure c
     WHERE c.scope IN ('queue:' || queue, 'kind:' || kind, 'tenant:' || tenant,
       'key:' || exclusive_key) AND (c.until IS NULL OR c.until > l.now)))
@@ -117,6 +121,7 @@ class Ended:
     kind: str
     move: Move
     fault: Fault | None = None
+    closing: Closing | None = None
 
     @property
     def wants_dead_letter(self) -> bool:
@@ -213,10 +218,19 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
     def write() -> list[sql.Row]:
         with transaction.atomic(using=sql.alias()):
             moved = sql.bound_rows(_END, parameters)
+            _close({job_id for job_id, _, _ in moved}, endings)
             follow(moved)
             return moved
 
     return {job_id: JobState(state) for job_id, state, _ in sql.repeating(write)}
+
+
+def _close(moved: set[UUID], endings: Sequence[Ended]) -> None:
+    closings = [e.closing for e in endings if e.closing is not None and e.id in moved]
+    if closings:
+        admission.close(closings)
+        queues = sorted({closing.queue for closing in closings})
+        transaction.on_commit(lambda: rq.try_shut(queues), using=sql.alias(), robust=True)
 
 
 def follow(moved: Sequence[sql.Row]) -> None:

@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import Error, transaction
 
 from jobs import conf
-from jobs.engine import closures, leases, rq, sql
+from jobs.engine import admission, closures, leases, rq, sql
 from jobs.engine.reconcile import Reconciler
 
 log = logging.getLogger("jobs.dispatch")
@@ -66,6 +66,7 @@ class Dispatcher:
         self._name = name
         self._feeds: dict[str, _Feed] = {}
         self._live_at = self._stock_at = 0.0
+        self._synced_at: float | None = None
         self._stock_workers = rq.StockWorkers()
         self._stock: dict[str, int] = {}
         self._known: set[str] = set()
@@ -99,6 +100,7 @@ class Dispatcher:
 
     def round(self) -> int:
         """Every queue has been fed once and the duties that were due are done."""
+        self._sync_limits()
         self._look_who_lives()
         promote()
         fed = sum(self._feed(queue, feed) for queue, feed in self._feeds.items())
@@ -122,6 +124,13 @@ class Dispatcher:
                 rq.set_open(queue, 2.0)
             feed.opened_at = time.monotonic()
         return len(ids)
+
+    def _sync_limits(self) -> None:
+        """Before anything is admitted, and now and then again, limits are as code declares them."""
+        moment = time.monotonic()
+        if self._synced_at is None or moment - self._synced_at >= admission.SYNC_INTERVAL:
+            admission.sync_limits()
+            self._synced_at = moment
 
     def _look_who_lives(self) -> None:
         moment = time.monotonic()

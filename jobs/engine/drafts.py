@@ -10,13 +10,13 @@ from typing import Literal, TypedDict
 from uuid import UUID
 
 from jobs import conf, registry
+from jobs.backoff import Duration, seconds
 from jobs.engine.flow import Flow
 from jobs.errors import InvalidOption, InvalidPayload
 from jobs.ids import uuid7
 from jobs.limits import Unique
 from jobs.names import label_problem, name_problem
 from jobs.payloads import Payload
-from jobs.backoff import Duration, seconds
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)

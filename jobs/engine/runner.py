@@ -6,6 +6,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.db import Error, connections, transaction
 from jobs import conf, jsontext, registry
 from jobs.context import Context, Signal
 from jobs.engine import parents, sql
+from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
 from jobs.errors import InvalidPayload, StaleClaim
@@ -22,6 +24,7 @@ from jobs.outcomes import (
     Ending,
     Fault,
     InDoubt,
+    RateLimited,
     RetryAfter,
     Snooze,
     Stopped,
@@ -129,6 +132,9 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
         return _ended(claim, handler, "snoozed", None, floor=error.delay, why=str(error))
     if isinstance(error, Stopped):
         return _stopped(claim, handler, error)
+    if isinstance(error, RateLimited):
+        held = _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
+        return replace(held, closing=_closing(claim, error))
     if isinstance(error, CircuitOpen):
         return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
     if isinstance(error, InDoubt):
@@ -173,6 +179,18 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "(its message cannot be shown)"
+
+
+def _closing(claim: Claim, error: RateLimited) -> Closing | None:
+    """What the handler closes; a job without a limit key waits alone where it says ``key``."""
+    if error.scope == "queue":
+        return Closing(f"queue:{claim.queue}", claim.queue, None, None, error.delay)
+    if error.scope == "kind":
+        return Closing(f"kind:{claim.kind}", claim.queue, None, None, error.delay)
+    if claim.limit_key is None:
+        return None
+    scope = f"key:{claim.kind}:{claim.limit_key}"
+    return Closing(scope, claim.queue, claim.kind, claim.limit_key, error.delay)
 
 
 def _ended(

@@ -11,14 +11,18 @@ STALE_AFTER = 2.0
 """Seconds after which an admission at a rate no longer holds; a claim refuses it, too."""
 
 _NEEDED = """
-SELECT EXISTS (SELECT 1 FROM jobs_closure WHERE until IS NULL OR until > jobs_clock()),
+SELECT EXISTS (SELECT 1 FROM jobs_closure WHERE until IS NULL OR until > jobs_clock())
+    OR EXISTS (SELECT 1 FROM jobs_limiter WHERE closed_until > jobs_clock()),
   EXISTS (SELECT 1 FROM jobs_job WHERE state = 'queued' AND flow & %s > 0
     AND queued_at <= jobs_clock() - %s * interval '1 s')
 """
 
-_CLOSED = """EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope IN ('queue:' || j.queue,
-  'kind:' || j.kind, 'tenant:' || j.tenant, 'key:' || j.exclusive_key)
-  AND (c.until IS NULL OR c.until > jobs_clock()))"""
+_CLOSED = """(EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope IN ('queue:' || j.queue,
+    'kind:' || j.kind, 'tenant:' || j.tenant, 'key:' || j.exclusive_key)
+    AND (c.until IS NULL OR c.until > jobs_clock()))
+  OR EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue,
+    'kind:' || j.kind, 'key:' || j.kind || ':' || j.limit_key)
+    AND m.closed_until > jobs_clock()))"""
 
 # What had been paid for its admission is not given back: it may have used the rate's moment.
 _WITHDRAW = f"""

@@ -537,13 +537,12 @@ BEGIN
   SELECT array_agg(r.scope), array_agg(r.room) INTO scopes, rooms FROM jobs_rooms(ARRAY(
     SELECT DISTINCT 'key:' || kind || ':' || limit_key FROM jobs_job
     WHERE id = ANY (picked) AND limit_key IS NOT NULL)) r;
-  IF scopes IS NULL THEN
-    RETURN picked;
-  END IF;
   SELECT array_agg(j.id), array_agg(j.nth) INTO ids, nths FROM (
     SELECT id, row_number() OVER (PARTITION BY kind, limit_key ORDER BY rank, id)
-        - coalesce(rooms[array_position(scopes, 'key:' || kind || ':' || limit_key)], 1000000)
-        AS nth
+        -- A row that was removed just now will be there in the next round.
+        - coalesce(rooms[array_position(scopes, 'key:' || kind || ':' || limit_key)], CASE
+          WHEN EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope = 'key:' || kind) THEN 0
+          ELSE 1000000 END) AS nth
     FROM jobs_job WHERE id = ANY (picked) AND limit_key IS NOT NULL) j;
   UPDATE jobs_limiter m SET tokens = m.tokens - u.n FROM (
     SELECT 'key:' || j.kind || ':' || j.limit_key AS scope, count(*) AS n

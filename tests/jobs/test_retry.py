@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import HandlerError
 from jobs.backoff import ADDITIVE_SHARE, Delays, Exponential, Fixed, Immediate, Linear, next_delay
+from jobs.errors import HandlerError
 
 LONGEST = 366 * 86400.0
 durations = st.floats(0, LONGEST - 1)
