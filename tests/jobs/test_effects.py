@@ -604,30 +604,37 @@ def test_a_zombie_and_its_successor_call_once(outside: Outside) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_attempts_that_race_after_a_probe_one_calls(outside: Outside) -> None:
-    """Threads of one attempt, each with a ledger that knows nothing of the others."""
+def test_of_those_that_were_told_it_did_not_happen_one_calls(outside: Outside) -> None:
+    """Each has a ledger that knows nothing of the others; all hear the answer before any acts."""
     claim = doubted(outside)
-    start, ends = threading.Barrier(4), []
+    heard = threading.Barrier(4)
+    ends: list[str] = []
 
     def race() -> None:
+        answers = iter([jobs.NotHappened()])
+
+        def probe(_: jobs.Intent) -> Any:
+            answer = next(answers, None)
+            if answer is not None:
+                heard.wait(10)
+            return answer or jobs.Unknown()
+
         try:
-            start.wait(10)
-            ctx(claim).effect("send", outside, probe=lambda _: jobs.NotHappened())
-            ends.append("called")
+            ctx(claim).effect("send", outside, probe=probe)
+            ends.append("went on")
         except BaseException as error:
             ends.append(type(error).__name__)
         finally:
             connection.close()
 
-    # A second doubt, about the first one's call, is settled by the same probe: a probe stands
-    # between any two calls.
     threads = [threading.Thread(target=race) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
     assert len(ends) == 4
-    assert the_effect(claim.id).state == "done"
+    assert set(ends) <= {"went on", "InDoubt"}
+    assert (outside.calls, the_effect(claim.id).state) == (2, "done")
 
 
 class World:
