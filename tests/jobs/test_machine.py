@@ -126,7 +126,7 @@ class Life(RuleBasedStateMachine):
     @rule(budget=st.integers(1, 5))
     def dispatch(self, budget: int) -> None:
         ready = {r[0] for r in sql("SELECT id FROM jobs_job WHERE state = 'pending' AND wait = 0")}
-        fed = {r[0] for r in sql("SELECT id FROM jobs_dispatch(%s, %s, 10)", [QUEUE, budget])}
+        fed = {r[0] for r in sql("SELECT id FROM jobs_dispatch(%s, %s, 10, '{}')", [QUEUE, budget])}
         assert fed <= ready and (fed or not ready)
 
     @rule(name=workers, only=st.integers(0, 5))

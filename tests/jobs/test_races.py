@@ -163,7 +163,7 @@ def test_two_dispatchers_pass_each_other_by(others: Others) -> None:
     for _ in range(4):
         a_job()
     run("INSERT INTO jobs_queue (name) VALUES ('default')")
-    feed = "SELECT id FROM jobs_dispatch('default', 2, 10)"
+    feed = "SELECT id FROM jobs_dispatch('default', 2, 10, '{}')"
     with transaction.atomic():
         first = run(feed)
         others.start(lambda: run(feed))

@@ -22,7 +22,7 @@ SetClock = Callable[[datetime | None], None]
 
 
 def dispatched(queue: str, budget: int, lanes: int = 50) -> list[Any]:
-    statement = "SELECT id FROM jobs_dispatch(%s, %s, %s)"
+    statement = "SELECT id FROM jobs_dispatch(%s, %s, %s, '{}')"
     return [r[0] for r in sql(statement, [queue, budget, lanes])]
 
 

@@ -29,6 +29,11 @@ class Told(jobs.Payload, kind="test.told"):
 Do = Callable[[jobs.Context], Any]
 
 
+def obeying(coroutine: Any, signal: Signal) -> Any:
+    """What an executor does with a coroutine, on a loop of its own."""
+    return asyncio.run(runner.obey(coroutine, signal))
+
+
 @pytest.fixture
 def told() -> Iterator[Callable[..., Any]]:
     """Runs a job whose handler does as it is told, and answers what is to be settled."""
@@ -38,7 +43,7 @@ def told() -> Iterator[Callable[..., Any]]:
         def handle(ctx: jobs.Context, payload: Told) -> Any:
             return do(ctx)
 
-        return runner.run(a_claim(Told()), Signal(lambda: reason), asyncio.run, WORKER)
+        return runner.run(a_claim(Told()), Signal(lambda: reason), obeying, WORKER)
 
     yield run
     registry.unregister("test.told")
@@ -52,12 +57,12 @@ def raising(error: BaseException) -> Do:
 
 
 def test_what_the_handler_returns_is_the_result() -> None:
-    outcome = runner.run(a_claim(Echo(text="hé")), Signal(str), asyncio.run, WORKER)
+    outcome = runner.run(a_claim(Echo(text="hé")), Signal(str), obeying, WORKER)
     assert isinstance(outcome, Success) and outcome.result == '"hé"'
 
 
 def test_a_coroutine_is_awaited() -> None:
-    outcome = runner.run(a_claim(AsyncSleep(seconds=0)), Signal(str), asyncio.run, WORKER)
+    outcome = runner.run(a_claim(AsyncSleep(seconds=0)), Signal(str), obeying, WORKER)
     assert isinstance(outcome, Success) and outcome.result == "null"
 
 
@@ -149,7 +154,7 @@ def test_a_policy_that_fails_does_not_keep_the_job(told: Any) -> None:
     def handle(ctx: jobs.Context, payload: Told) -> None:
         raise ValueError
 
-    outcome = runner.run(a_claim(Told()), Signal(str), asyncio.run, WORKER)
+    outcome = runner.run(a_claim(Told()), Signal(str), obeying, WORKER)
     assert isinstance(outcome, Ended) and outcome.move.failed == 1
     assert outcome.move.state == "pending"
 
@@ -161,7 +166,7 @@ def test_an_unknown_kind_ends_as_a_dead_letter_that_says_so() -> None:
     claim = a_claim()
     sql("UPDATE jobs_job SET kind = 'gone.kind'")
     claim.kind = "gone.kind"
-    outcome = runner.run(claim, Signal(str), asyncio.run, WORKER)
+    outcome = runner.run(claim, Signal(str), obeying, WORKER)
     assert isinstance(outcome, Ended)
     settler.write([outcome], WORKER)
     letter = DeadLetter.objects.get()
@@ -173,7 +178,7 @@ def test_an_unknown_kind_ends_as_a_dead_letter_that_says_so() -> None:
 def test_a_payload_that_no_longer_fits_ends_as_a_dead_letter(payload: str) -> None:
     claim = a_claim(Echo(text="x"))
     claim.payload = payload
-    outcome = runner.run(claim, Signal(str), asyncio.run, WORKER)
+    outcome = runner.run(claim, Signal(str), obeying, WORKER)
     assert isinstance(outcome, Ended)
     settler.write([outcome], WORKER)
     assert DeadLetter.objects.get().reason == "bad_payload"

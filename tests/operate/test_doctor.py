@@ -145,6 +145,7 @@ def test_what_is_planted_is_found(name: str) -> None:
 def test_two_open_dead_letters_are_found() -> None:
     job_id = failed()
     unguard()
+    run("DROP INDEX jobs_dl_one_open_per_job")
     run(
         "INSERT INTO jobs_deadletter (job_id, state, kind, queue, attempt, reason, fingerprint, "
         "expires_at) SELECT job_id, state, kind, queue, attempt, reason, fingerprint, expires_at "
