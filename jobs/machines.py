@@ -75,7 +75,7 @@ class Edge:
         return f"Edge({self.name!r}, {self.sources!r}, {self.target!r})"
 
 
-Edges = Mapping[str, States] | Sequence[Edge]
+Edges = Mapping[Any, States] | Sequence[Edge]
 
 
 def machine(model: type[M], field: str, edges: Edges, on_move: OnMove | None = None) -> Machine[M]:

@@ -367,7 +367,8 @@ def test_of_many_that_race_for_the_probe_one_gets_it(name: str) -> None:
     breaker = opened(name)
     for _ in range(5):
         Breaker.objects.filter(name=name).update(retry_at=datetime.fromisoformat("2020-01-01T00Z"))
-        probes, refused = [], []
+        probes: list[int] = []
+        refused: list[int] = []
         decided = threading.Barrier(8)
 
         def try_it(

@@ -239,7 +239,9 @@ def test_of_many_that_race_one_moves_the_row() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_batches_that_overlap_neither_deadlock_nor_move_a_row_twice() -> None:
     ids = [a_plan(Status.READY).pk for _ in range(20)]
-    start, moved, errors = threading.Barrier(4), [], []
+    start = threading.Barrier(4)
+    moved: list[int] = []
+    errors: list[Exception] = []
 
     def race(order: list[int]) -> None:
         start.wait(10)

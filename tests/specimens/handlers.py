@@ -126,3 +126,40 @@ def effect(ctx: jobs.Context, payload: Effect) -> None:
         )
     while payload.gate and not os.path.exists(f"{payload.gate}.{ctx.attempt}"):
         time.sleep(0.01)
+
+
+class Outside(jobs.Payload, kind="test.outside"):
+    log: str
+    crash: str = ""
+    probe: bool = False
+    gate: str = ""
+
+
+@jobs.handler(Outside, max_attempts=5, backoff=jobs.Immediate())
+def outside(ctx: jobs.Context, payload: Outside) -> str:
+    """Writes one line to a file, as an effect; the first attempt dies where it is told to."""
+
+    def dies(point: str) -> None:
+        if payload.crash == point and ctx.attempt == 1:
+            os._exit(3)
+
+    def lines() -> list[str]:
+        with open(payload.log) as file:
+            return file.read().split()
+
+    def call() -> str:
+        while payload.gate and not os.path.exists(payload.gate):
+            time.sleep(0.01)
+        dies("before it happens")
+        with open(payload.log, "a") as file:
+            file.write(f"{ctx.attempt}\n")
+        dies("after it happened")
+        return f"attempt {ctx.attempt}"
+
+    def probe(intent: jobs.Intent) -> jobs.Happened | jobs.NotHappened:
+        found = lines()
+        return jobs.Happened(f"attempt {found[0]}") if found else jobs.NotHappened()
+
+    outcome: str = ctx.effect("write", call, probe=probe if payload.probe else None)
+    dies("after the outcome")
+    return outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 
 
@@ -14,6 +16,8 @@ class Plan(models.Model):
         APPROVED = "approved"
         PUBLISHED = "published"
         FAILED = "failed"
+
+    objects: ClassVar[models.Manager[Plan]] = models.Manager()
 
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.DRAFT)
     title = models.CharField(max_length=50, default="")
@@ -28,6 +32,8 @@ class Plan(models.Model):
 
 class Announcement(models.Model):
     """What was said about a move, in its transaction."""
+
+    objects: ClassVar[models.Manager[Announcement]] = models.Manager()
 
     text = models.CharField(max_length=200)
 
