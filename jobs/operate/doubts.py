@@ -61,10 +61,32 @@ def resolve(effect_id: int, how: How, *, by: str, reason: str, outcome: Any = No
             statement += "outcome = %s::jsonb"
             parameters = [note, text]
         sql.run(f"UPDATE jobs_effect SET {statement} WHERE id = %s", [*parameters, effect_id])  # noqa: S608 - constant text
-        retried = job_state == JobState.FAILED and not _is_in_doubt(job_id)
+        retried = job_state == JobState.FAILED and not is_in_doubt(job_id)
         if retried:
             retry(job_id, by=by, reason=f"{how}: {reason}")
     return Resolved(effect_id, job_id, retried)
+
+
+def is_in_doubt(job_id: UUID) -> bool:
+    """Whether one of the job's effects may or may not have happened."""
+    found = sql.rows(
+        "SELECT 1 FROM jobs_effect WHERE job_id = %s AND state IN ('intent', 'in_doubt') LIMIT 1",
+        [job_id],
+    )
+    return bool(found)
+
+
+def carry_over(old: UUID, new: UUID) -> int:
+    """What has happened for the old job is done for the new one, too; answers how many effects."""
+    return sql.run(_CARRY_OVER, [new, f"carried over from {old}", old])
+
+
+_CARRY_OVER = """
+INSERT INTO jobs_effect (job_id, key, state, token, attempt, request, outcome, resolution,
+    intended_at, settled_at)
+  SELECT %s, key, 'done', token, attempt, request, outcome, %s, intended_at, settled_at
+  FROM jobs_effect WHERE job_id = %s AND state = 'done' ORDER BY id
+"""
 
 
 def _checked(how: str, by: str, reason: str, outcome: Any) -> str:
@@ -103,11 +125,3 @@ def _locked(effect_id: int) -> tuple[UUID, str]:
     if state not in ("intent", "in_doubt") and not is_blank:
         raise EffectError(f"resolve: effect {key!r} is {state}, not in doubt")
     return job_id, job_state
-
-
-def _is_in_doubt(job_id: UUID) -> bool:
-    found = sql.rows(
-        "SELECT 1 FROM jobs_effect WHERE job_id = %s AND state IN ('intent', 'in_doubt') LIMIT 1",
-        [job_id],
-    )
-    return bool(found)

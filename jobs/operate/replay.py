@@ -12,9 +12,10 @@ from jobs.engine import intake, keys, sql
 from jobs.engine.drafts import Draft
 from jobs.errors import KeyTaken, NotAllowed, UnknownJob
 from jobs.limits import Unique
+from jobs.operate import doubts
 from jobs.operate.retry import close_dead_letter
 from jobs.payloads import Payload
-from jobs.states import FINAL_STATES
+from jobs.states import FINAL_STATES, JobState
 
 _COLUMNS = """kind, queue, state, priority, payload::text, payload_version, tenant, tags,
   unique_key, exclusive_key, limit_key, correlation_id, coalesce(lineage, id), replayed_by"""
@@ -26,8 +27,9 @@ def replay(
     """The id of the new job, which carries the old payload (or the given one) and its keys.
 
     ``options`` overrides those of the old job. Of a line of replays at most one job is unfinished.
-    Raises NotAllowed where the old one has not ended, its kind forbids replays, or another of its
-    line is unfinished.
+    Of a job that did not succeed, effects that have happened do not happen again, unless the
+    payload is another. Raises NotAllowed where the old one has not ended, one of its effects is in
+    doubt, its kind forbids replays, or another of its line is unfinished.
     """
     with transaction.atomic(using=sql.alias()):
         old = _locked(job_id)
@@ -36,6 +38,8 @@ def replay(
         handler = registry.get(old["kind"])
         if not handler.replayable:
             raise NotAllowed("replay", job_id, f"of kind {old['kind']}, which forbids it", [])
+        if doubts.is_in_doubt(job_id):
+            raise NotAllowed("replay", job_id, "in doubt about an effect; resolve that first", [])
         sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [old["lineage"]])
         if running := _unfinished(old["lineage"]):
             raise NotAllowed("replay", job_id, f"succeeded by {running}, which is unfinished", [])
@@ -49,6 +53,8 @@ def replay(
             "UPDATE jobs_job SET replayed_by = %s, lineage = %s WHERE id = %s",
             [new, old["lineage"], job_id],
         )
+        if payload is None and old["state"] != JobState.SUCCEEDED:
+            doubts.carry_over(job_id, new)
         sql.run("UPDATE jobs_key SET job_id = %s WHERE job_id = %s", [new, job_id])
         close_dead_letter(job_id, "replayed", by, reason)
     return new

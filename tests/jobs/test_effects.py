@@ -22,8 +22,9 @@ from jobs.models import DeadLetter, Effect
 from jobs.operate import doubts
 from jobs.outcomes import RateLimited
 from jobs.registry import get, unregister
-from tests.jobs.factories import WORKER, a_claim, claim_again, ended, row, settle
+from tests.jobs.factories import WORKER, a_claim, claim_again, ended, row, settle, succeed
 from tests.jobs.factories import sql as told
+from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
 Probe = Callable[[jobs.Intent], Any]
@@ -449,6 +450,40 @@ def test_the_job_waits_until_no_doubt_is_left() -> None:
     assert row(claim.id).state == "failed"
     assert doubts.resolve(second, "assume_done", by="ann", reason="looked").retried
     assert row(claim.id).state == "pending"
+
+
+def test_a_replay_repeats_nothing_that_has_happened(outside: Outside) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", outside)
+    settle(ended(claim, "unrecoverable"))
+    replayed = claim_again(jobs.replay(claim.id, by="ann"))
+    assert ctx(replayed).effect("send", outside) == {"number": 1}
+    assert ctx(replayed).effect("other", outside) == {"number": 2}
+    assert the_effect(replayed.id).resolution == f"carried over from {claim.id}"
+
+
+def test_a_replay_with_another_payload_begins_anew(outside: Outside) -> None:
+    claim = a_claim(Noop(data="to a"))
+    ctx(claim).effect("send", outside)
+    settle(ended(claim, "unrecoverable"))
+    replayed = claim_again(jobs.replay(claim.id, by="ann", payload=Noop(data="to b")))
+    assert ctx(replayed).effect("send", outside) == {"number": 2}
+
+
+def test_a_replay_of_a_success_does_everything_again(outside: Outside) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", outside)
+    succeed(claim)
+    replayed = claim_again(jobs.replay(claim.id, by="ann"))
+    assert ctx(replayed).effect("send", outside) == {"number": 2}
+
+
+def test_a_job_in_doubt_is_not_replayed(outside: Outside) -> None:
+    claim = doubted(outside)
+    settle(ended(claim, "in_doubt"))
+    with pytest.raises(jobs.NotAllowed, match="in doubt about an effect; resolve that first"):
+        jobs.replay(claim.id, by="ann")
+    assert row(claim.id).replayed_by is None
 
 
 def test_a_call_that_may_be_under_way_is_not_decided_upon() -> None:
