@@ -15,7 +15,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections, router
 
 from jobs import conf, registry
-from jobs.errors import ConfigError
+from jobs.errors import ConfigError, JobsError
 
 NOT_JSON = "the default serializer of RQ unpickles what it finds in Redis, which may be forged"
 
@@ -154,6 +154,23 @@ def redis_keeps_what_it_is_given(**_: Any) -> list[CheckMessage]:
             id="jobs.W010",
         )
     ]
+
+
+@register("jobs")
+def schedules_can_make_jobs(**_: Any) -> list[CheckMessage]:
+    """Every schedule that is declared in code has a kind with a handler, and sound options."""
+    if _settings() is None:
+        return []
+    from jobs import timetable
+    from jobs.engine.timetables import verify
+
+    found: list[CheckMessage] = []
+    for declared in timetable.declared():
+        try:
+            verify(declared)
+        except JobsError as error:
+            found.append(Error(f"schedule {declared.name!r}: {error}", id="jobs.E030"))
+    return found
 
 
 def _is_loopback(host: str) -> bool:

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from jobs.errors import InvalidOption
 from jobs.backoff import Duration, seconds
+from jobs.errors import InvalidOption
 
 CRON_LIMIT = 200
 """Longest cron text, in characters."""

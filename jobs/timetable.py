@@ -18,12 +18,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from jobs import registry
+from jobs.backoff import Duration
 from jobs.clockwork import Cron, Every, Rule, aware, interval_seconds
 from jobs.errors import InvalidOption, InvalidPayload
 from jobs.limits import Unique
 from jobs.names import name_problem
 from jobs.payloads import Payload
-from jobs.backoff import Duration
 
 Missed = Literal["skip", "latest", "all"]
 Overlap = Literal["allow", "skip"]

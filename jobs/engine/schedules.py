@@ -38,19 +38,19 @@ def tick() -> list[UUID]:
     A schedule whose job cannot be made keeps its slot and says why; the others go on.
     """
     made: list[UUID] = []
-    failed: list[int] = []
+    seen: list[int] = []
     for _ in range(TICK_LIMIT):
         looked: list[Row] = []
         try:
-            found = sql.repeating(partial(_serve_one, failed, looked))
+            found = sql.repeating(partial(_serve_one, seen, looked))
         except Exception as error:
             if not looked or (isinstance(error, Error) and _concerns_all(error)):
                 raise
-            failed.append(looked[-1].id)
             _note_error(looked[-1], error)
-            continue
+            found = []
         if found is None:
             break
+        seen.append(looked[-1].id)
         made.extend(found)
     return made
 
@@ -73,10 +73,10 @@ WHERE id = %s
 """
 
 
-def _serve_one(failed: list[int], looked: list[Row]) -> list[UUID] | None:
+def _serve_one(seen: list[int], looked: list[Row]) -> list[UUID] | None:
     """The most overdue schedule is up to date; answers its new jobs, None when none is due."""
     with transaction.atomic(using=sql.alias()):
-        found = sql.rows(_DUE, [failed])
+        found = sql.rows(_DUE, [seen])
         if not found:
             return None
         row = Row(*found[0])

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import timetable
+from jobs.backoff import Duration
 from jobs.clockwork import aware, upcoming
 from jobs.engine import schedules as engine
 from jobs.engine import sql, timetables
@@ -23,7 +24,6 @@ from jobs.models import Schedule
 from jobs.names import label_problem
 from jobs.operate.words import checked_by, checked_reason
 from jobs.payloads import Payload
-from jobs.backoff import Duration
 from jobs.timetable import Missed, Overlap
 
 log = logging.getLogger("jobs.schedules")
