@@ -19,6 +19,7 @@ from jobs.limits import Limit
 from jobs.names import label_problem, name_problem
 
 _LONGEST = timedelta(days=366).total_seconds()
+_KEPT_LONGEST = timedelta(days=36600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,18 @@ class Settings:
     """Whether due jobs may skip the dispatcher when nothing forbids it."""
     DEAD_LETTER_RETENTION: timedelta = timedelta(days=30)
     """How long a dead letter may stay open."""
+    KEEP_COMPLETED: timedelta = timedelta(days=7)
+    """How long succeeded jobs stay, of kinds that say nothing else."""
+    KEEP_FAILED: timedelta = timedelta(days=90)
+    """How long failed jobs stay, of kinds that say nothing else."""
+    KEEP_CANCELLED: timedelta = timedelta(days=30)
+    """How long cancelled jobs stay."""
+    KEEP_EXPIRED: timedelta = timedelta(days=30)
+    """How long expired jobs stay."""
+    KEEP_BATCHES: timedelta = timedelta(days=30)
+    """How long batches stay that are done and whose members are gone."""
+    KEEP_DEAD_LETTERS: timedelta = timedelta(days=90)
+    """How long closed dead letters stay, unless their job goes first."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -81,6 +94,9 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
     if s.DEAD_LETTER_RETENTION.total_seconds() <= 0:
         found.append("JOBS['DEAD_LETTER_RETENTION'] must be positive")
+    for name in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS"):
+        if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
+            found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:

@@ -18,6 +18,7 @@ from jobs.engine import (
     claims,
     closures,
     leases,
+    retention,
     rq,
     schedules,
     slots,
@@ -51,10 +52,12 @@ class Reconciler:
         self._epoch = ""
         self._pushed: dict[str, int] = {}
         self._wiped = False
+        self._away: Exception | None = None
         self._patience_until = 0.0
         self._patience_checked = False
         self._knows_schedules = False
         self._slots = slots.Watch()
+        self._sweeper = retention.Sweeper()
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
@@ -69,6 +72,10 @@ class Reconciler:
         self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
         self._every(FREE_INTERVAL, "free", self._free)
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
+        self._every(self._sweeper.interval, "sweep", self._sweeper.run)
+        if self._away is not None:
+            away, self._away = self._away, None
+            raise away
 
     def note_push(self, queue: str, seq: int) -> None:
         """The last push that Redis has acknowledged; the counter only ever grows."""
@@ -83,7 +90,10 @@ class Reconciler:
         moment = time.monotonic()
         if moment - self._done_at.get(name, 0.0) >= interval:
             self._done_at[name] = moment
-            duty()
+            try:
+                duty()
+            except rq.Unavailable as error:
+                self._away = error  # the other duties need no Redis
 
     def _serve_schedules(self) -> None:
         if not self._knows_schedules:

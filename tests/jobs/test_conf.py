@@ -73,6 +73,11 @@ WRONG: list[tuple[str, Any]] = [
     ("BORN_QUEUED", 1),
     ("BORN_QUEUED", "yes"),
     ("DEAD_LETTER_RETENTION", "30d"),
+    *[
+        (f"KEEP_{what}", value)
+        for what in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS")
+        for value in ("a week", -1, timedelta(days=40_000))
+    ],
     ("DEAD_LETTER_RETENTION", float("nan")),
     ("DEAD_LETTER_RETENTION", float("inf")),
     ("DEAD_LETTER_RETENTION", 0),

@@ -1,0 +1,349 @@
+"""Retention: what has ended and was kept long enough is deleted, a little at a time.
+
+A sweep looks at everything once, oldest first, in portions of one short transaction each; rows
+that somebody else has locked are left for the next sweep. A job goes with its attempts, dead
+letters, effects and edges, and stays while its dead letter is open, its batch is not done, one of
+its effects is in doubt, or a child that has not ended may still read its result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs import conf, registry
+from jobs.engine import leases, sql
+from jobs.states import JobState
+
+CHUNK = 1000
+"""Rows that one statement looks at."""
+_COUNTED = 5000
+"""Rows that one statement looks at while it only counts."""
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+NOBODY = UUID(int=0)
+
+Place = tuple[datetime, Any]
+"""A moment and an id: where a walk along an index has arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one step of a sweep did: how many rows of each table went, or would have gone."""
+
+    rows: Mapping[str, int]
+
+
+NOTHING = Portion({})
+Steps = Generator[Portion, None, None]
+
+
+def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
+    """Everything that was kept long enough is gone after the last step."""
+    yield from _expire_letters(dry_run, chunk)
+    settings = conf.settings()
+    keeps = {
+        JobState.SUCCEEDED: (settings.KEEP_COMPLETED, "keep_completed"),
+        JobState.FAILED: (settings.KEEP_FAILED, "keep_failed"),
+        JobState.CANCELLED: (settings.KEEP_CANCELLED, ""),
+        JobState.EXPIRED: (settings.KEEP_EXPIRED, ""),
+    }
+    for state, (default, rule) in keeps.items():
+        yield from _jobs(state, default, rule, dry_run, chunk)
+    for walk in (
+        _Walk("deadletters", _LETTERS, settings.KEEP_DEAD_LETTERS),
+        _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
+        _Walk("keys", _KEYS, timedelta(0)),
+    ):
+        yield from walk.steps(dry_run, chunk)
+    if not dry_run:
+        yield Portion({"leases": leases.forget_dead()})
+
+
+# ---- jobs
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Which finished jobs of one state go: those that ended before a moment, or a place.
+
+    A place is the oldest that is kept of a kind that keeps the last so many; None keeps all.
+    """
+
+    before: datetime
+    by_kind: Mapping[str, datetime | Place | None]
+
+    @property
+    def newest(self) -> datetime:
+        """No job that ended later goes."""
+        moments = [self.before]
+        for rule in self.by_kind.values():
+            if rule is not None:
+                moments.append(rule[0] if isinstance(rule, tuple) else rule)
+        return max(moments)
+
+    def lets_go(self, kind: str, finished_at: datetime, job_id: UUID) -> bool:
+        rule = self.by_kind.get(kind, self.before)
+        if isinstance(rule, tuple):
+            return (finished_at, job_id) < rule
+        return rule is not None and finished_at < rule
+
+
+_PAGE = """
+SELECT id, kind, finished_at FROM jobs_job
+WHERE state = %s AND (finished_at, id) > (%s, %s) AND finished_at <= %s
+ORDER BY finished_at, id LIMIT %s
+"""
+
+
+def _jobs(state: JobState, default: timedelta, rule: str, dry_run: bool, chunk: int) -> Steps:
+    rules = yield from _rules(state, default, rule)
+    place: Place = (FIRST, NOBODY)
+    while True:
+        page = sql.bound_rows(_PAGE, [state.value, *place, rules.newest, chunk])
+        ids = [
+            job_id for job_id, kind, finished_at in page if rules.lets_go(kind, finished_at, job_id)
+        ]
+        yield _remove(state, ids, dry_run) if ids else NOTHING
+        if len(page) < chunk:
+            return
+        place = (page[-1][2], page[-1][0])
+
+
+def _rules(state: JobState, default: timedelta, rule: str) -> Generator[Portion, None, _Rules]:
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    by_kind: dict[str, datetime | Place | None] = {}
+    last: dict[str, tuple[str, int]] = {}
+    for handler in registry.handlers() if rule else []:
+        keep = getattr(handler, rule)
+        for name in (handler.kind, *handler.payload.aliases):
+            if isinstance(keep, timedelta):
+                by_kind[name] = now - keep
+            elif keep is not None:
+                last[name] = (handler.kind, keep)
+    if last:
+        by_kind |= yield from _oldest_kept(state, last, now)
+    return _Rules(now - default, by_kind)
+
+
+_NEWEST = """
+SELECT id, kind, finished_at FROM jobs_job WHERE state = %s AND (finished_at, id) < (%s, %s)
+ORDER BY finished_at DESC, id DESC LIMIT %s
+"""
+
+
+def _oldest_kept(
+    state: JobState, last: Mapping[str, tuple[str, int]], now: datetime
+) -> Generator[Portion, None, dict[str, datetime | Place | None]]:
+    """Of kinds that keep their last so many jobs, the place of the oldest of these."""
+    left = dict(last.values())
+    places: dict[str, Place | None] = {
+        kind: None if keep else (now, NOBODY) for kind, keep in left.items()
+    }
+    wanted = {kind for kind, keep in left.items() if keep}
+    place: Place = (now + timedelta(days=1), NOBODY)
+    while wanted:
+        page = sql.bound_rows(_NEWEST, [state.value, *place, _COUNTED])
+        for job_id, name, finished_at in page:
+            kind = last[name][0] if name in last else ""
+            if kind in wanted:
+                left[kind] -= 1
+                if left[kind] == 0:
+                    places[kind] = (finished_at, job_id)
+                    wanted.remove(kind)
+        yield NOTHING
+        if len(page) < _COUNTED:
+            break
+        place = (page[-1][2], page[-1][0])
+    return {name: places[kind] for name, (kind, _) in last.items()}
+
+
+_LOCK = """
+SELECT id FROM jobs_job WHERE id = ANY (%s) AND state = %s ORDER BY id FOR UPDATE SKIP LOCKED
+"""
+
+_FREE = """
+SELECT j.id FROM jobs_job j WHERE j.id = ANY (%s) AND j.state = %s
+  AND NOT EXISTS (SELECT 1 FROM jobs_deadletter d WHERE d.job_id = j.id AND d.state = 'open')
+  AND NOT EXISTS (SELECT 1 FROM jobs_effect e WHERE e.job_id = j.id
+    AND e.state IN ('intent', 'in_doubt'))
+  AND (j.batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs_batch b WHERE b.id = j.batch_id
+    AND b.state <> 'done'))
+  AND NOT EXISTS (SELECT 1 FROM jobs_dependency d JOIN jobs_job c ON c.id = d.child_id
+    WHERE d.parent_id = j.id AND c.state IN ('blocked', 'pending', 'queued', 'running'))
+"""
+
+_DELETE = """
+WITH a AS (DELETE FROM jobs_attempt WHERE job_id = ANY (%s) RETURNING 1),
+d AS (DELETE FROM jobs_deadletter WHERE job_id = ANY (%s) RETURNING 1),
+e AS (DELETE FROM jobs_effect WHERE job_id = ANY (%s) RETURNING 1),
+p AS (DELETE FROM jobs_dependency WHERE parent_id = ANY (%s) OR child_id = ANY (%s)
+  RETURNING 1)
+SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM d), (SELECT count(*) FROM e),
+  (SELECT count(*) FROM p)
+"""
+
+
+def _remove(state: JobState, ids: list[UUID], dry_run: bool) -> Portion:
+    """Those of the jobs that nothing holds are gone, their children first."""
+    if dry_run:
+        return Portion({"jobs": len(sql.bound_rows(_FREE, [ids, state.value]))})
+
+    def write() -> Portion:
+        with transaction.atomic(using=sql.alias()):
+            locked = [row[0] for row in sql.bound_rows(_LOCK, [ids, state.value])]
+            # Asked by a second statement, which sees what was committed before the lock.
+            free = [row[0] for row in sql.bound_rows(_FREE, [locked, state.value])]
+            if not free:
+                return NOTHING
+            [(attempts, letters, effects, edges)] = sql.rows(_DELETE, [free] * 5)
+            gone = sql.run("DELETE FROM jobs_job WHERE id = ANY (%s)", [free])
+        return Portion(
+            {
+                "jobs": gone,
+                "attempts": attempts,
+                "deadletters": letters,
+                "effects": effects,
+                "dependencies": edges,
+            }
+        )
+
+    return sql.repeating(write)
+
+
+# ---- everything else
+
+_EXPIRE = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_deadletter
+  WHERE state = 'open' AND expires_at <= jobs_clock() ORDER BY expires_at, id LIMIT %s
+  FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_deadletter d SET state = 'expired', closed_at = jobs_clock(),
+  moved_by = 'retention', move_reason = 'nobody decided in time'
+FROM l WHERE d.id = l.id
+"""
+
+
+def _expire_letters(dry_run: bool, chunk: int) -> Steps:
+    """Open dead letters whose time has passed are closed as expired."""
+    if dry_run:
+        [(due,)] = sql.rows(
+            "SELECT count(*) FROM jobs_deadletter WHERE state = 'open' "
+            "AND expires_at <= jobs_clock()"
+        )
+        yield Portion({"deadletters expired": due})
+        return
+    while True:
+        expired = sql.repeating(lambda: sql.run(_EXPIRE, [chunk]))
+        yield Portion({"deadletters expired": expired})
+        if expired < chunk:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """How to walk over a table: its name, the column of its index, and which rows go."""
+
+    name: str
+    column: str
+    free: str
+    """Takes the cutoff; a row that goes is no newer by the column, either."""
+
+
+_LETTERS = _Table("jobs_deadletter", "opened_at", "t.state <> 'open' AND t.closed_at < %s")
+_BATCHES = _Table(
+    "jobs_batch",
+    "created_at",
+    "t.state = 'done' AND t.finished_at < %s "
+    "AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.batch_id = t.id)",
+)
+# A key without an end never comes up: the index along which this walks does not have it.
+_KEYS = _Table(
+    "jobs_key",
+    "expires_at",
+    "t.expires_at <= %s AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.id = t.job_id "
+    "AND j.state IN ('blocked', 'pending', 'queued'))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One table's part of a sweep."""
+
+    name: str
+    table: _Table
+    keep: timedelta
+
+    def steps(self, dry_run: bool, chunk: int) -> Steps:
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        table, before = self.table, now - self.keep
+        page = (
+            f"SELECT id, {table.column} FROM {table.name} "  # noqa: S608 - constant names
+            f"WHERE ({table.column}, id) > (%s, %s) AND {table.column} <= %s "
+            f"ORDER BY {table.column}, id LIMIT %s"
+        )
+        place: Place = (FIRST, NOBODY if table is _BATCHES else 0)
+        while True:
+            found = sql.rows(page, [*place, before, chunk])
+            ids = [row[0] for row in found]
+            yield Portion({self.name: self._remove(ids, before, dry_run)}) if ids else NOTHING
+            if len(found) < chunk:
+                return
+            place = (found[-1][1], found[-1][0])
+
+    def _remove(self, ids: list[Any], before: datetime, dry_run: bool) -> int:
+        free = (
+            f"SELECT t.id FROM {self.table.name} t "  # noqa: S608 - constant names
+            f"WHERE t.id = ANY (%s) AND {self.table.free}"
+        )
+        if dry_run:
+            return len(sql.rows(free, [ids, before]))
+        delete = (
+            f"DELETE FROM {self.table.name} WHERE id IN "  # noqa: S608 - constant names
+            f"({free} ORDER BY t.id FOR UPDATE SKIP LOCKED)"
+        )
+        return sql.repeating(lambda: sql.run(delete, [ids, before]))
+
+
+# ---- a little at a time
+
+
+class Sweeper:
+    """Sweeps beside other duties: a short while at a time, more often while there is much to do."""
+
+    BUDGET = 0.05
+    """Seconds for which it works at a time, and a portion more."""
+    CHUNK = 250
+    BUSIEST, USUAL, IDLEST = 0.25, 5.0, 300.0
+    """Seconds between two times."""
+
+    def __init__(self) -> None:
+        self.interval = self.USUAL
+        self._steps: Iterator[Portion] | None = None
+        self._rest = self.USUAL
+        self._gone = 0
+
+    def run(self) -> Counter[str]:
+        """A part of a sweep is done; answers what went."""
+        total: Counter[str] = Counter()
+        steps, self._steps = self._steps or sweep(chunk=self.CHUNK), None
+        end = time.monotonic() + self.BUDGET
+        for portion in steps:
+            total.update(portion.rows)
+            if time.monotonic() >= end:
+                self._steps = steps
+                break
+        self._gone += total.total()
+        if self._steps is not None:
+            # Not through yet: hurry where rows are going, walk on otherwise.
+            self.interval = max(self.BUSIEST, self.interval / 2) if total.total() else self.USUAL
+        else:
+            self._rest = self.USUAL if self._gone else min(self.IDLEST, self._rest * 2)
+            self.interval = self._rest
+            self._gone = 0
+        return total
