@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import admission, rq, sql
+from jobs.engine import admission, pushes, rq, sql
 from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.fingerprints import fingerprint
@@ -147,7 +147,7 @@ def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
 
 def nudge() -> None:
     """Once it is committed that a place is free, a dispatcher is told."""
-    transaction.on_commit(rq.try_nudge, using=sql.alias(), robust=True)
+    transaction.on_commit(pushes.nudge, using=sql.alias(), robust=True)
 
 
 # A cancel request that arrived meanwhile wins over another attempt. The attempt row and the

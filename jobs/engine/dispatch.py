@@ -99,12 +99,22 @@ class Dispatcher:
         time.sleep(0.2)
 
     def round(self) -> int:
-        """Every queue has been fed once and the duties that were due are done."""
+        """Every queue has been fed once and the duties that were due are done.
+
+        While Redis is away the duties of the database are done all the same.
+        """
+        away: Exception | None = None
+        fed = 0
         self._sync_limits()
-        self._look_who_lives()
         promote()
-        fed = sum(self._feed(queue, feed) for queue, feed in self._feeds.items())
+        try:
+            self._look_who_lives()
+            fed = sum(self._feed(queue, feed) for queue, feed in self._feeds.items())
+        except rq.Unavailable as error:
+            away = error
         self._reconciler.round(list(self._feeds))
+        if away is not None:
+            raise away
         return fed
 
     def _feed(self, queue: str, feed: _Feed) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +13,7 @@ from django.db import transaction
 
 from jobs import conf
 from jobs.engine import rq, sql
+from jobs.engine.wire import wire
 
 log = logging.getLogger("jobs.intake")
 
@@ -66,15 +69,29 @@ class _Outgoing:
         # business in the caller's request.
         try:
             for queue, ids in self._ids.items():
-                length, _ = rq.push(queue, ids, impatient=True)
-                if length > _FULL:
-                    open_queues.close(queue)
+                wire().run(*rq.pushing(queue, ids), partial(_answered, queue))
             if self._nudges:
-                rq.nudge()
+                wire().run(*rq.nudging(), _ignored)
         except rq.Unavailable as error:
             for queue in self._ids:
                 open_queues.close(queue)
             log.warning("push after commit failed, the dispatcher will repeat it: %s", error)
+
+
+def nudge() -> None:
+    """An idle dispatcher wakes up; where Redis is away, it looks by itself before long."""
+    with suppress(*rq.Unavailable):
+        wire().run(*rq.nudging(), _ignored)
+
+
+def _answered(queue: str, answer: list[int]) -> None:
+    """Redis says how long the list is by now."""
+    if answer[0] > _FULL:
+        open_queues.close(queue)
+
+
+def _ignored(_: object) -> None:
+    """Nothing follows from this answer."""
 
 
 def after_commit(queue: str | None, job_id: UUID | None = None, timeout: float = 0.0) -> None:

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 Unavailable = (redis.RedisError, OSError)
 """What any Redis call may raise while Redis is away."""
+Refused = redis.ResponseError
+"""What Redis answers to a command that it will not carry out."""
 
 EPOCH = "jobs:epoch"
 NUDGE = "jobs:nudge"
@@ -148,8 +150,8 @@ return taken
 
 
 @functools.cache
-def _script(text: str, impatient: bool) -> Any:
-    return (push_client() if impatient else client()).register_script(text)
+def _script(text: str) -> Any:
+    return client().register_script(text)
 
 
 def _mended(command: Callable[[], T], kind: bytes, *keys: str | bytes) -> T:
@@ -166,25 +168,29 @@ def _mended(command: Callable[[], T], kind: bytes, *keys: str | bytes) -> T:
         return command()
 
 
-def push(
-    queue: str, ids: Sequence[tuple[UUID, float]], *, impatient: bool = False
-) -> tuple[int, int]:
+def push(queue: str, ids: Sequence[tuple[UUID, float]]) -> tuple[int, int]:
     """The ids (with their timeouts) are in the list; answers its length and the push counter."""
+    script, keys, arguments = pushing(queue, ids)
+    length, seq = _script(script)(keys=keys, args=arguments)
+    return int(length), int(seq)
+
+
+def pushing(
+    queue: str, ids: Sequence[tuple[UUID, float]]
+) -> tuple[str, list[str], list[str | int]]:
+    """The script, keys and arguments by which the ids are pushed; it answers as ``push`` does."""
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     arguments: list[str | int] = [queue, stamp, ENTRY, HASH_TTL]
     for job_id, timeout in ids:
         # A stock worker kills its child a minute after this; the lease decides long before.
         arguments += (str(job_id), int(timeout) + 10)
-    length, seq = _script(_PUSH, impatient)(
-        keys=[queue_key(queue), _seq_key(queue)], args=arguments
-    )
-    return int(length), int(seq)
+    return _PUSH, [queue_key(queue), _seq_key(queue)], arguments
 
 
 def take(queues: Sequence[str], want: int, forget: Sequence[UUID] = ()) -> dict[str, list[UUID]]:
     """Up to ``want`` ids by queue, in the order of the queues, without waiting."""
     keys = [queue_key(queue) for queue in queues]
-    taken = _script(_TAKE, False)(keys=keys, args=[want, *map(str, forget)])
+    taken = _script(_TAKE)(keys=keys, args=[want, *map(str, forget)])
     return {
         queue: ids
         for queue, raw in zip(queues, taken, strict=True)
@@ -286,19 +292,19 @@ def is_open(queue: str) -> bool:
     return bool(push_client().exists(_open_key(queue)))
 
 
-def nudge() -> None:
-    """An idle dispatcher wakes up."""
-    pipe = push_client().pipeline(transaction=False)
-    pipe.lpush(NUDGE, 1)
-    pipe.ltrim(NUDGE, 0, 15)
-    pipe.expire(NUDGE, 60)
-    pipe.execute()
+# Many nudges are one nudge: an idle dispatcher wakes up and looks at everything.
+_NUDGE = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'list' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+redis.call('LPUSH', KEYS[1], 1)
+redis.call('LTRIM', KEYS[1], 0, 15)
+redis.call('EXPIRE', KEYS[1], 60)
+"""
 
 
-def try_nudge() -> None:
-    """The same, or nothing where Redis is away: the dispatcher looks by itself before long."""
-    with suppress(*Unavailable):
-        nudge()
+def nudging() -> tuple[str, list[str], list[str | int]]:
+    """The script, keys and arguments by which an idle dispatcher is woken."""
+    return _NUDGE, [NUDGE], []
 
 
 def await_nudge(timeout: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from jobs import conf
-from jobs.engine import pushes, rq
+from jobs.engine import pushes, rq, wire
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +23,20 @@ def closed_queues() -> Iterator[None]:
     pushes.open_queues._believed.clear()
     yield
     pushes.open_queues._believed.clear()
+
+
+@pytest.fixture(autouse=True)
+def prompt_wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is pushed has arrived when the commit returns, so that a test can look at once."""
+    send = wire.Wire.run
+
+    def send_and_wait(self: wire.Wire, *arguments: Any) -> None:
+        send(self, *arguments)
+        self.look(wait=True)
+
+    monkeypatch.setattr(wire.Wire, "run", send_and_wait)
+    yield
+    wire.forget()
 
 
 @pytest.fixture
@@ -58,8 +73,10 @@ def no_redis() -> Iterator[None]:
         patch.setattr(rq, "client", lambda: dead)
         patch.setattr(rq, "push_client", lambda: dead)
         rq._script.cache_clear()
+        wire.forget()
         yield
     rq._script.cache_clear()
+    wire.forget()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 import jobs
-from jobs.engine import rq
+from jobs.engine import rq, wire
 from jobs.models import Job
 from tests.jobs.factories import somebody_waits
 from tests.specimens.handlers import Noop
@@ -70,8 +70,7 @@ def test_after_a_rollback_nothing_is_there(
     way: str, open_queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(rq, "push", lambda *a, **k: calls.append(a))
-    monkeypatch.setattr(rq, "nudge", lambda: calls.append("nudge"))
+    monkeypatch.setattr(wire.Wire, "run", lambda *a: calls.append(a))
     with pytest.raises(Rollback), transaction.atomic():
         WAYS[way](open_queue)
         assert Job.objects.exists()
@@ -84,8 +83,7 @@ def test_after_a_rolled_back_savepoint_nothing_is_there(
     way: str, open_queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(rq, "push", lambda *a, **k: calls.append(a))
-    monkeypatch.setattr(rq, "nudge", lambda: calls.append("nudge"))
+    monkeypatch.setattr(wire.Wire, "run", lambda *a: calls.append(a))
     with transaction.atomic(), pytest.raises(Rollback), transaction.atomic():
         WAYS[way](open_queue)
         raise Rollback
@@ -128,13 +126,13 @@ def test_the_pushes_of_a_transaction_are_one(
     put: Put, open_queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed: list[Any] = []
-    real = rq.push
+    real = rq.pushing
 
-    def counting(queue: str, ids: Any, **options: Any) -> tuple[int, int]:
+    def counting(queue: str, ids: Any) -> Any:
         pushed.append([job_id for job_id, _ in ids])
-        return real(queue, ids, **options)
+        return real(queue, ids)
 
-    monkeypatch.setattr(rq, "push", counting)
+    monkeypatch.setattr(rq, "pushing", counting)
     with transaction.atomic():
         ids = [put() for _ in range(20)]
     assert pushed == [ids]
