@@ -120,12 +120,22 @@ class Context:
         """Enters the context manager and leaves it when the handler has ended."""
         return self._stack().enter_context(manager)
 
-    def close(self) -> None:
-        """Everything registered for clean-up has been called; failures are logged."""
-        if self._cleanup is not None:
-            try:
-                self._cleanup.close()
-            except Exception:
+    def close(self, error: BaseException | None = None) -> None:
+        """Everything registered for clean-up has been called; failures are logged.
+
+        Context managers are left by the error that ended the handler.
+        """
+        if self._cleanup is None:
+            return
+        try:
+            self._cleanup.__exit__(
+                None if error is None else type(error),
+                error,
+                None if error is None else error.__traceback__,
+            )
+        except BaseException as failure:
+            # A manager passes on by what it was left; how the attempt ended is decided already.
+            if failure is not error:
                 self.log.exception("clean-up failed")
 
     def parents(self) -> dict[UUID, Any]:

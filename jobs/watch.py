@@ -44,7 +44,7 @@ class Watch:
                     self.remove(number)
                     try:
                         callback(reason)
-                    except Exception:
+                    except BaseException:  # a checkpoint in it must not end the thread
                         log.exception("a callback for the stop of a handler failed")
             if not self._waiting:
                 self._some.clear()

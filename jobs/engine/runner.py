@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import traceback
 from collections.abc import Callable
@@ -40,6 +41,8 @@ log = logging.getLogger("jobs.handler")
 _OBEY_INTERVAL = 0.1
 Result = Success | Ended | None
 """What is left to settle; None when the attempt has settled itself, or lost its job."""
+# The second is what a thread gets that waits for a task which was cancelled.
+_CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 AwaitIt = Callable[[Any, Signal], Any]
 """Runs a coroutine to its end, or cancels it when the signal says so; answers its result."""
 
@@ -55,21 +58,26 @@ def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
     except InvalidPayload as error:
         return _ended(claim, handler, "bad_payload", Fault("InvalidPayload", str(error)))
     context = _context(claim, handler, signal)
+    failure: BaseException | None = None
     try:
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
         return Success(claim, _call(handler, context, payload, await_it))
-    except StaleClaim:
+    except StaleClaim as error:
+        failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
         return None
-    except asyncio.CancelledError as error:
+    except _CANCELLED as error:
+        failure = error
         # A coroutine is told to stop by cancelling it.
         stopped = Stopped(signal.reason) if signal.aborted else error
         return _raised(claim, handler, stopped)
     except BaseException as error:
+        failure = error
         return _raised(claim, handler, error)
     finally:
-        context.close()
+        context.close(failure)
+        del failure  # its traceback knows this frame
 
 
 def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
@@ -233,13 +241,21 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
 
 async def obey(coroutine: Any, signal: Signal) -> Any:
     """The coroutine's result; it is cancelled as soon as the signal says so."""
-    task = asyncio.ensure_future(coroutine)
+    task = asyncio.ensure_future(_contained(coroutine))
     while not task.done():
         await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
         if signal.aborted and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
     return task.result()
+
+
+async def _contained(coroutine: Any) -> Any:
+    """The coroutine's result; what would end the loop, and all that runs on it, is an error."""
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def _store_progress(job_id: UUID, token: UUID, progress: dict[str, Any]) -> bool:

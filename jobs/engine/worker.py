@@ -38,6 +38,15 @@ _SHUTDOWN_NOTICE = 5.0
 """Seconds before the end of the drain at which handlers are told of the shutdown."""
 
 
+_FORCED_ENDINGS: dict[StopReason, Ending] = {
+    StopReason.TIMEOUT: "timeout",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.PREEMPTED: "preempted",
+    StopReason.SHUTDOWN: "lost",
+    StopReason.LEASE_LOST: "lost",
+}
+
+
 def worker_name() -> str:
     """A name of its own for every worker."""
     return f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(2)}"
@@ -189,8 +198,9 @@ class Supervisor:
         if shown.job_id in child.overdue:
             return "timeout", "did not end after its timeout; its process was killed"
         if reason := child.forced.get(shown.job_id):
-            ending: Ending = "cancelled" if reason is StopReason.CANCELLED else "preempted"
-            return ending, f"did not stop when it was {reason.word}; its process was killed"
+            return _FORCED_ENDINGS[
+                reason
+            ], f"did not stop when it was {reason.word}; its process was killed"
         if child.killed_for:
             return "lost", f"its executor was stopped: {child.killed_for}"
         return "crashed", f"its process {how}"
