@@ -17,7 +17,7 @@ from django.db import transaction
 from jobs.engine import sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
-from jobs.errors import JobsError, KeyConflict
+from jobs.errors import DuplicateJob, JobsError, KeyConflict
 from jobs.limits import Unique
 
 Insert = Callable[[Entry], bool]
@@ -58,8 +58,8 @@ def _unfinished(entry: Entry, insert: Insert) -> UUID | None:
             return None
         if existing := holder(entry.kind, entry.tenant, entry.unique.key):
             return existing
-        if entry.chosen_id and sql.bound_rows("SELECT 1 FROM jobs_job WHERE id = %s", [entry.id]):
-            return entry.id
+        if entry.chosen_id and (found := _with_this_id(entry)):
+            return found
         # The winner ended between our insert and our look.
     raise JobsError(f"the key {entry.unique.key!r} is contended without end")
 
@@ -82,7 +82,9 @@ def _lasting(entry: Entry, unique: Unique, insert: Insert) -> UUID | None:
     if insert(entry):
         return None
     # A job from before the key was kept, or an id that is taken: nothing new may be kept.
-    existing = holder(*place) or entry.id
+    existing = holder(*place) or _with_this_id(entry)
+    if existing is None:
+        raise JobsError(f"the key {unique.key!r} is contended without end")
     sql.run(
         "UPDATE jobs_key SET job_id = %s WHERE kind = %s AND tenant = %s AND key = %s",
         [existing, *place],
@@ -98,11 +100,25 @@ def _key_job(place: list[str]) -> UUID:
     return found
 
 
+def _with_this_id(entry: Entry) -> UUID | None:
+    """The job with the entry's id, if there is one and it was enqueued with the same key."""
+    assert entry.unique is not None  # noqa: S101
+    found = sql.bound_rows(
+        "SELECT (kind, tenant, unique_key) = (%s, %s, %s) FROM jobs_job WHERE id = %s",
+        [entry.kind, entry.tenant, entry.unique.key, entry.id],
+    )
+    if not found:
+        return None
+    if not found[0][0]:
+        raise DuplicateJob(entry.id)
+    return entry.id
+
+
 _HOLD = """
 INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
 VALUES (%s, %s, %s, %s, coalesce(%s::timestamptz, jobs_clock()) + %s)
 ON CONFLICT (kind, tenant, key) DO UPDATE SET expires_at = EXCLUDED.expires_at
-RETURNING job_id
+RETURNING job_id, xmax::text <> '0' AS was_there
 """
 
 # Only a job that nobody has begun may be changed under the caller's hands.
@@ -113,7 +129,8 @@ UPDATE jobs_job SET payload = %s::jsonb, payload_version = %s, priority = %s,
     )::bigint - %s,
   wait = CASE WHEN coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s') > jobs_clock()
     THEN 1 ELSE 0 END
-WHERE id = %s AND state IN ('blocked', 'pending') AND attempt = 0 RETURNING id
+WHERE id = %s AND kind = %s AND tenant = %s AND state IN ('blocked', 'pending') AND attempt = 0
+RETURNING id
 """
 
 
@@ -122,30 +139,25 @@ def _waiting(entry: Entry, insert: Insert) -> UUID | None:
     assert entry.unique is not None  # noqa: S101
     place = [entry.kind, entry.tenant, entry.unique.key]
     keep = _FORGOTTEN_AFTER + timedelta(seconds=entry.delay)
-    [(job_id,)] = sql.bound_rows(_HOLD, [*place, entry.id, entry.run_at, keep])
+    [(job_id, was_there)] = sql.bound_rows(_HOLD, [*place, entry.id, entry.run_at, keep])
+    if was_there and _replace(entry, job_id):
+        found: UUID = job_id
+        return found
     if job_id != entry.id:
-        start = (entry.run_at, entry.delay)
-        replaced = sql.bound_rows(
-            _REPLACE,
-            [
-                entry.text,
-                entry.version,
-                entry.priority,
-                *start,
-                *start,
-                entry.priority * PRIORITY_STEP_MS,
-                *start,
-                job_id,
-            ],
-        )
-        if replaced:
-            found: UUID = job_id
-            return found
         sql.run(
             "UPDATE jobs_key SET job_id = %s WHERE kind = %s AND tenant = %s AND key = %s",
             [entry.id, *place],
         )
-    return None if insert(entry) else entry.id
+    if not insert(entry):
+        raise DuplicateJob(entry.id)
+    return None
+
+
+def _replace(entry: Entry, job_id: UUID) -> bool:
+    start = (entry.run_at, entry.delay)
+    weight = entry.priority * PRIORITY_STEP_MS
+    values = [entry.text, entry.version, entry.priority, *start, *start, weight, *start]
+    return bool(sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant]))
 
 
 def _compare(entry: Entry, existing: UUID) -> None:
