@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +13,13 @@ import pytest
 from django.db import InternalError, connection
 
 import jobs
-from jobs.engine import claims, leases
+from jobs.engine import claims, dispatch, leases
 from jobs.ids import uuid7
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
 from jobs.operate.schema import FUNCTIONS, GUARDED, tables
 from jobs.outcomes import Fault, decide
+from jobs.testing import run_jobs
 from tests.specimens.handlers import Fail, Noop
 
 pytestmark = pytest.mark.django_db
@@ -73,8 +75,48 @@ def failed() -> UUID:
     return claim.id
 
 
+def holding() -> UUID:
+    """A queued job that holds a key for which another one waits."""
+    dispatch.know_queues({"default"})
+    job = jobs.enqueue(Noop(), exclusive="door")
+    assert dispatch.admit("default", 10)
+    jobs.enqueue(Noop(), exclusive="door")
+    assert not dispatch.admit("default", 10)
+    return job.id
+
+
+def twins() -> UUID:
+    running()
+    return running()
+
+
+def blocked() -> UUID:
+    return jobs.enqueue(Noop(), after=[jobs.enqueue(Noop(), delay=60).id]).id
+
+
+def member() -> UUID:
+    with jobs.batch("two") as batch:
+        batch.add(Noop(), delay=60)
+        return batch.add(Noop(), delay=60).id
+
+
+def keyed() -> UUID:
+    return jobs.enqueue(Noop(), unique=jobs.Unique("once", timedelta(hours=1))).id
+
+
+def replayed() -> UUID:
+    job_id = failed()
+    jobs.replay(job_id, by="tester")
+    return job_id
+
+
 def test_a_sound_database_has_no_violation() -> None:
     jobs.enqueue(Noop())
+    holding()
+    blocked()
+    member()
+    keyed()
+    replayed()
     running()
     succeeded()
     failed()
@@ -153,6 +195,97 @@ def test_two_open_dead_letters_are_found() -> None:
         [job_id],
     )
     assert "dead_letter_open_means_failed" in found()
+
+
+FLOW_PLANTS: dict[str, tuple[Any, str, str]] = {
+    "slot_has_holder": (
+        holding,
+        "UPDATE jobs_slot SET job_id = gen_random_uuid() WHERE job_id = %s",
+        "holds the key door and is gone",
+    ),
+    "exclusive_has_slot": (
+        holding,
+        "DELETE FROM jobs_slot WHERE job_id = %s",
+        "queued without its key door",
+    ),
+    "free_key_is_taken": (
+        holding,
+        "WITH freed AS (DELETE FROM jobs_slot WHERE job_id = %s) "
+        "UPDATE jobs_job SET run_at = run_at - interval '2 minutes' WHERE wait = 2",
+        "waits for the key door, which nobody holds",
+    ),
+    "limits_hold": (
+        twins,
+        "INSERT INTO jobs_limiter (scope, at_once) SELECT 'kind:' || kind, 1 FROM jobs_job "
+        "WHERE id = %s",
+        "kind:test.noop: 2 at once, 1 allowed",
+    ),
+    "open_parents_counted": (
+        blocked,
+        "UPDATE jobs_job SET open_parents = 2 WHERE id = %s",
+        "blocked, open parents 2, open edges 1",
+    ),
+    "ended_parents_let_go": (
+        blocked,
+        "DELETE FROM jobs_job WHERE id = (SELECT parent_id FROM jobs_dependency "
+        "WHERE child_id = %s)",
+        "which is gone",
+    ),
+    "batch_counts_members": (
+        member,
+        "UPDATE jobs_job SET state = 'cancelled' WHERE id = %s",
+        "counts 0, 0, 0, 0; has 0, 0, 1, 0",
+    ),
+    "batch_total_is_members": (
+        member,
+        "UPDATE jobs_job SET batch_id = NULL WHERE id = %s",
+        "total 2, members 1",
+    ),
+    "batch_ends_with_members": (
+        member,
+        "UPDATE jobs_batch SET cancelled = total WHERE id = (SELECT batch_id FROM jobs_job "
+        "WHERE id = %s)",
+        "sealed, 2 of 2 ended",
+    ),
+    "key_has_job": (keyed, "DELETE FROM jobs_job WHERE id = %s", "and is gone"),
+    "one_unfinished_per_line": (
+        replayed,
+        "UPDATE jobs_job SET state = 'pending', finished_at = NULL WHERE id = %s",
+        "has 2 unfinished jobs",
+    ),
+    "success_has_no_doubt": (
+        succeeded,
+        "INSERT INTO jobs_effect (job_id, key, state, token, attempt) "
+        "SELECT id, 'mail', 'in_doubt', token, attempt FROM jobs_job WHERE id = %s",
+        "effect mail is in doubt",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOW_PLANTS)
+def test_what_is_planted_in_the_tables_of_flow_control_is_found(name: str) -> None:
+    make, statement, words = FLOW_PLANTS[name]
+    job_id = make()
+    assert name not in found()
+    unguard()
+    run(statement, [job_id])
+    assert [str(v) for v in violations() if v.invariant == name and words in str(v)]
+
+
+def test_the_heir_of_a_paused_key_does_not_alarm() -> None:
+    job_id = holding()
+    run("UPDATE jobs_job SET state = 'pending', queued_at = NULL, wait = 2 WHERE id = %s", [job_id])
+    assert "slot_has_holder" in found()
+    run("INSERT INTO jobs_closure (scope, why) VALUES ('key:door', 'paused')")
+    assert "slot_has_holder" not in found()
+
+
+def test_a_batch_whose_members_were_deleted_after_its_end_is_sound() -> None:
+    with jobs.batch("two") as batch:
+        batch.add(Noop())
+    run_jobs()
+    run("DELETE FROM jobs_job WHERE batch_id = %s", [batch.id])
+    assert violations() == []
 
 
 AGO = "jobs_clock() - interval '2 minutes'"
@@ -257,7 +390,7 @@ def test_the_doctor_only_reads() -> None:
 
 
 def test_every_query_has_a_plant() -> None:
-    planted = {*PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
+    planted = {*PLANTS, *FLOW_PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
     assert planted == {invariant.name for invariant in EVERY}
     assert set(GUARDED) <= set(tables())
 
