@@ -193,8 +193,11 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS)
 def test_keys_of_another_type(target: Target, key: str) -> None:
     for write in WRITERS.values():
-        target.redis.delete(key)
-        write(target.redis, key)
+        # At once, or the fleet's own key would be there again in between.
+        planting = target.redis.pipeline()
+        planting.delete(key)
+        write(planting, key)
+        planting.execute()
         target.fleet.await_state(target.fleet.enqueue("test.noop"), "succeeded", 6)
 
 

@@ -13,7 +13,9 @@ from tests.wait import wait_until
 UNHARMED = {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_running_jobs_finish_and_nothing_else_begins(fleet: Fleet, number: signal.Signals) -> None:
     fleet.dispatcher()
     worker = fleet.worker("--concurrency=2")
@@ -33,7 +35,7 @@ def test_running_jobs_finish_and_nothing_else_begins(fleet: Fleet, number: signa
     fleet.await_final()
 
 
-@pytest.mark.parametrize("how", ["polite", "deaf"])
+@pytest.mark.parametrize("how", ["polite", pytest.param("deaf", marks=pytest.mark.slow)])
 def test_what_outlives_the_drain_is_released_unharmed(fleet: Fleet, how: str) -> None:
     fleet.dispatcher()
     worker = fleet.worker(jobs={"DRAIN": 1.0})

@@ -11,6 +11,15 @@ from tests.integration.fleet import Fleet
 from tests.wait import wait_until
 
 
+def test_a_stock_worker_runs_a_job(fleet: Fleet) -> None:
+    fleet.dispatcher()
+    fleet.rqworker()
+    job = fleet.enqueue("test.effect")
+    fleet.await_state(job, "succeeded")
+    assert fleet.query("SELECT job_id, attempt FROM effects") == [(job, 1)]
+
+
+@pytest.mark.slow
 def test_a_hundred_jobs_with_a_retry_a_killed_child_and_a_timeout(fleet: Fleet) -> None:
     fleet.dispatcher()
     workers = [fleet.rqworker(), fleet.rqworker()]

@@ -11,7 +11,7 @@ from tests.integration.fleet import Fleet
 TIMEOUT = 0.5
 
 
-@pytest.mark.parametrize("how", ["spin", "deaf", "native"])
+@pytest.mark.parametrize("how", ["spin", pytest.param("deaf", marks=pytest.mark.slow), "native"])
 def test_a_deaf_handler_ends_two_seconds_after_its_timeout(fleet: Fleet, how: str) -> None:
     """``while True: pass``, ``except BaseException``, C code that holds the interpreter's lock."""
     fleet.dispatcher()

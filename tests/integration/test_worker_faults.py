@@ -61,6 +61,7 @@ def test_a_killed_worker_leaves_no_process_behind(fleet: Fleet) -> None:
     wait_until(lambda: not any(map(is_alive, family)), 2, message="the family is gone")
 
 
+@pytest.mark.slow
 def test_a_killed_keeper_is_replaced_before_a_lease_runs_out(fleet: Fleet) -> None:
     fleet.dispatcher()
     worker = fleet.worker()
@@ -90,7 +91,7 @@ def test_a_job_that_kills_its_process_is_given_up_and_its_neighbours_survive(fle
     assert worker.alive
 
 
-@pytest.mark.parametrize("how", ["exit", "segfault"])
+@pytest.mark.parametrize("how", ["exit", pytest.param("segfault", marks=pytest.mark.slow)])
 def test_a_process_that_dies_otherwise_is_a_crash_too(fleet: Fleet, how: str) -> None:
     fleet.dispatcher()
     worker = fleet.worker()
