@@ -22,6 +22,7 @@ from jobs.states import (
 FUNCTIONS = (
     "jobs_clock",
     "jobs_guard",
+    "jobs_guard_effect",
     "jobs_refuse",
     "jobs_enqueue",
     "jobs_dispatch",

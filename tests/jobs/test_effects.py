@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 
 import jobs
 from jobs.context import Context, Signal
@@ -387,6 +387,27 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], problem: str) -> Non
     with pytest.raises(jobs.EffectError, match=problem):
         ctx(a_claim()).effect(**{"key": "send", "call": pytest.fail, **arguments})
     assert not Effect.objects.exists()
+
+
+# ---- the database
+
+
+@pytest.mark.parametrize(
+    "change", ["state = 'failed'", "state = 'intent'", "outcome = '8'", "key = 'other'"]
+)
+def test_what_is_done_stays_done(change: str) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", lambda: 7)
+    with pytest.raises(IntegrityError, match="its row stays as it is"), transaction.atomic():
+        told(f"UPDATE jobs_effect SET {change} WHERE job_id = %s", [claim.id])  # noqa: S608
+    told("UPDATE jobs_effect SET resolution = 'looked at' WHERE job_id = %s", [claim.id])
+    assert (the_effect(claim.id).state, the_effect(claim.id).outcome) == ("done", 7)
+
+
+def test_a_doubt_is_not_deleted(outside: Outside) -> None:
+    claim = doubted(outside)
+    with pytest.raises(IntegrityError, match="is intent and cannot be deleted"):
+        the_effect(claim.id).delete()
 
 
 # ---- the job
