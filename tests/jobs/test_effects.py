@@ -570,6 +570,16 @@ def test_async_handlers_have_effects_too(registered: Any, outside: Outside) -> N
     assert the_effect(job_id).state == "done"
 
 
+def test_a_handler_with_an_effect_keeps_the_contract(registered: Any, outside: Outside) -> None:
+    from jobs.testing import check_handler
+
+    def handle(ctx: Context, payload: Parked) -> Any:
+        return ctx.effect("send", outside)
+
+    registered(Parked, handle)
+    assert check_handler(Parked()) == {"number": 1}
+
+
 def test_async_probes_are_awaited(registered: Any, outside: Outside) -> None:
     async def probe(intent: jobs.Intent) -> jobs.Happened:
         await asyncio.sleep(0)
