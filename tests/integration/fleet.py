@@ -169,7 +169,7 @@ class Fleet:
         for server in (self.postgres, self.valkey):
             if not server.alive:
                 server.start()
-        self.query("TRUNCATE jobs_job, jobs_lease, jobs_queue, effects CASCADE")
+        self.query("TRUNCATE jobs_job, jobs_lease, jobs_queue, jobs_schedule, effects CASCADE")
         self.redis.flushall()
 
     @property
