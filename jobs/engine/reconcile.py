@@ -33,6 +33,7 @@ log = logging.getLogger("jobs.reconcile")
 REAP_INTERVAL = 0.5
 REPUSH_INTERVAL = 0.5
 WITHDRAW_INTERVAL = 0.25
+STALE_INTERVAL = 1.0
 FREE_INTERVAL = 2.0
 EXPIRE_INTERVAL = 1.0
 PREEMPT_INTERVAL = 0.2
@@ -64,7 +65,8 @@ class Reconciler:
         self._every(ANNOUNCE_INTERVAL, "announce", lambda: rq.note_dispatcher(self._worker))
         self._every(conf.settings().TICK, "close", closures.refresh)
         # Before ids are pushed again: what is withdrawn has none to push.
-        self._every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw(self._worker))
+        self._every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw_closed(self._worker))
+        self._every(STALE_INTERVAL, "stale", lambda: withdrawal.withdraw_stale(self._worker))
         self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
         self._every(REAP_INTERVAL, "reap", self._reap)
         self._every(SCHEDULE_INTERVAL, "schedules", self._serve_schedules)

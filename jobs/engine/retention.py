@@ -316,10 +316,10 @@ class _Walk:
 class Sweeper:
     """Sweeps beside other duties: a short while at a time, more often while there is much to do."""
 
-    BUDGET = 0.05
+    BUDGET = 0.02
     """Seconds for which it works at a time, and a portion more."""
-    CHUNK = 250
-    BUSIEST, USUAL, IDLEST = 0.25, 5.0, 300.0
+    CHUNK = 100
+    BUSIEST, USUAL, IDLEST = 0.1, 5.0, 300.0
     """Seconds between two times."""
 
     def __init__(self) -> None:

@@ -1,6 +1,12 @@
-"""Withdrawal: what was admitted and may not start any more waits in PostgreSQL again."""
+"""Withdrawal: what was admitted and may not start any more waits in PostgreSQL again.
+
+Nothing that was paid for an admission is given back: it may have used the rate's moment.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from django.db import transaction
 
@@ -9,42 +15,45 @@ from jobs.engine.flow import Flow
 
 STALE_AFTER = 2.0
 """Seconds after which an admission at a rate no longer holds; a claim refuses it, too."""
+_LIMIT = 1000
 
-_NEEDED = """
-SELECT EXISTS (SELECT 1 FROM jobs_closure WHERE until IS NULL OR until > jobs_clock())
-    OR EXISTS (SELECT 1 FROM jobs_limiter WHERE closed_until > jobs_clock()),
-  EXISTS (SELECT 1 FROM jobs_job WHERE state = 'queued' AND flow & %s > 0
-    AND queued_at <= jobs_clock() - %s * interval '1 s')
-"""
+_CLOSED = """EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope IN ('queue:' || j.queue,
+  'kind:' || j.kind, 'tenant:' || j.tenant, 'key:' || j.exclusive_key)
+  AND (c.until IS NULL OR c.until > jobs_clock()))"""
+_STALE = f"j.flow & {Flow.PACED} > 0 AND j.queued_at <= jobs_clock() - %s * interval '1 s'"
 
-_CLOSED = """(EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope IN ('queue:' || j.queue,
-    'kind:' || j.kind, 'tenant:' || j.tenant, 'key:' || j.exclusive_key)
-    AND (c.until IS NULL OR c.until > jobs_clock()))
-  OR EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue,
-    'kind:' || j.kind, 'key:' || j.kind || ':' || j.limit_key)
-    AND m.closed_until > jobs_clock()))"""
-
-# What had been paid for its admission is not given back: it may have used the rate's moment.
-_WITHDRAW = f"""
-WITH l AS MATERIALIZED (SELECT j.id,
-    CASE WHEN {_CLOSED} THEN 'closed before it started' ELSE 'its admission went stale' END AS why
-  FROM jobs_job j WHERE j.state = 'queued' AND ({_CLOSED} OR j.flow & %s > 0
-    AND j.queued_at <= jobs_clock() - %s * interval '1 s')
+_WITHDRAW = """
+WITH l AS MATERIALIZED (SELECT j.id FROM jobs_job j WHERE j.state = 'queued' AND {condition}
   ORDER BY j.id LIMIT %s FOR NO KEY UPDATE OF j SKIP LOCKED)
 UPDATE jobs_job j SET state = 'pending', wait = 0, queued_at = NULL, moved_by = %s,
-  move_reason = l.why
+  move_reason = %s
 FROM l WHERE j.id = l.id RETURNING j.id, j.state, j.flow
-"""  # noqa: S608 - constant text
+"""
 
 
-def withdraw(worker: str, limit: int = 1000) -> int:
-    """Queued jobs of closed scopes, and those admitted too long ago, are pending again."""
-    if sql.rows(_NEEDED, [int(Flow.PACED), STALE_AFTER]) == [(False, False)]:
+def withdraw(worker: str) -> int:
+    """Queued jobs that may not start are pending again."""
+    return withdraw_closed(worker) + withdraw_stale(worker)
+
+
+def withdraw_closed(worker: str) -> int:
+    """Queued jobs of scopes that are closed now are pending again."""
+    if not sql.rows("SELECT 1 FROM jobs_closure LIMIT 1"):
         return 0
+    return _move(_CLOSED, [], worker, "closed before it started")
+
+
+def withdraw_stale(worker: str) -> int:
+    """Jobs that were admitted at a rate too long ago are pending again."""
+    return _move(_STALE, [STALE_AFTER], worker, "its admission went stale")
+
+
+def _move(condition: str, parameters: Sequence[Any], worker: str, why: str) -> int:
+    statement = _WITHDRAW.format(condition=condition)
 
     def write() -> int:
         with transaction.atomic(using=sql.alias()):
-            moved = sql.rows(_WITHDRAW, [int(Flow.PACED), STALE_AFTER, limit, worker])
+            moved = sql.rows(statement, [*parameters, _LIMIT, worker, why])
             claims.follow(moved)
             return len(moved)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
@@ -10,6 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
 import jobs
@@ -537,3 +539,34 @@ def test_pauses_from_many_threads_all_hold() -> None:
     for thread in threads:
         thread.join(20)
     assert closed() == {}
+
+
+# ---- on the command line
+
+
+def test_the_command_pauses_lists_and_resumes(
+    set_clock: SetClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_clock(NOON)
+    call_command("jobs", "pauses", "list")
+    assert capsys.readouterr().out == "All is open.\n"
+    a_blackout("kind:test.noop")
+    capsys.readouterr()
+    until = "--until=2040-01-02T14:00+00:00"
+    call_command("jobs", "pauses", "pause", "queue:default", "--reason=moving", until)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["CLOSED", "UNTIL", "WHY"]
+    assert lines[1].startswith("kind:test.noop  2040-01-02T13:00:00+00:00  blackout window")
+    assert lines[2].startswith("queue:default   2040-01-02T14:00:00+00:00  paused by ")
+    assert lines[2].endswith("(command line): moving")
+    call_command("jobs", "pauses", "resume", "queue:default", "--reason=moved", "--json")
+    [left] = json.loads(capsys.readouterr().out)
+    assert left == {
+        "scope": "kind:test.noop",
+        "what": "blackout",
+        "until": "2040-01-02T13:00:00+00:00",
+        "reason": "maintenance",
+        "by": None,
+    }
+    with pytest.raises(CommandError, match=r"scope: .*did you mean 'queue:default'"):
+        call_command("jobs", "pauses", "pause", "queu:default", "--reason=x")
