@@ -7,18 +7,21 @@ probed, and at which the probe of a half-open one is given up.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.db import Error
 
 from jobs.engine import sql
 from jobs.errors import BreakerError
 from jobs.ids import uuid7
 from jobs.jsontext import printable
 
+log = logging.getLogger("jobs.breakers")
 T = TypeVar("T")
 ERROR_LIMIT = 300
 
@@ -90,6 +93,8 @@ UPDATE jobs_breaker SET state = 'closed', probe_token = NULL, failures = 0, open
 
 def enter(name: str, probe_for: float) -> Pass:
     """Whether the caller may call now; of those who ask for a due probe, one gets it."""
+    if sql.in_event_loop():
+        raise BreakerError(f"breaker {name!r}: in a coroutine, say: async with …")
     if sql.in_transaction():
         raise BreakerError(
             f"breaker {name!r}: inside a transaction, what it counts would be rolled back with it; "
@@ -137,7 +142,11 @@ def reset(name: str) -> bool:
 
 
 def _write(statement: str, parameters: list[object]) -> None:
-    sql.repeating(lambda: sql.bound_rows(statement, parameters))
+    """What the caller did stands, also where it cannot be counted."""
+    try:
+        sql.repeating(lambda: sql.bound_rows(statement, parameters))
+    except Error:
+        log.exception("a breaker could not note how a call ended")
 
 
 async def aside(step: Callable[[], T]) -> T:

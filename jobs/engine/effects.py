@@ -329,7 +329,7 @@ class Ledger:
                 "effect: an atomic handler has no effects outside: its intent would be rolled "
                 "back with it; make the handler not atomic, or enqueue a job for the effect"
             )
-        if _is_in_event_loop():
+        if sql.in_event_loop():
             raise EffectError("effect: in an async handler, say: await ctx.effect_async(…)")
         if sql.in_transaction():
             raise EffectError(
@@ -353,14 +353,6 @@ def steadily(write: Callable[[], T]) -> T:
                 sql.close()
             time.sleep(pause)
     return sql.repeating(write)
-
-
-def _is_in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _heard(ask: Callable[[], Any]) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -102,6 +103,15 @@ def in_transaction() -> bool:
     if conn.in_atomic_block:
         return any(not getattr(block, "_from_testcase", False) for block in conn.atomic_blocks)
     return not conn.get_autocommit()
+
+
+def in_event_loop() -> bool:
+    """Whether this is a coroutine's thread, which must not wait for the database."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def close() -> None:

@@ -84,3 +84,13 @@ def test_a_worker_that_freezes_in_its_call_and_thaws_late(
     frozen.proceed()
     assert log.read_text() == "1\n"
     assert fleet.state(job) == "failed"
+
+
+def test_coroutines_have_effects_and_breakers_too(fleet: Fleet, log: Path) -> None:
+    fleet.dispatcher()
+    fleet.worker("--concurrency=4")
+    ids = [fleet.enqueue("test.async_outside", {"log": str(log)}) for _ in range(5)]
+    fleet.await_final()
+    assert fleet.states() == {"succeeded": 5}
+    assert log.read_text() == "1\n" * 5
+    assert {effect(fleet, job) for job in ids} == {("done", 1)}

@@ -10,11 +10,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 import jobs
 from jobs.context import Context
 from jobs.engine import breakers as moves
+from jobs.engine import sql as engine_sql
 from jobs.models import Breaker
 from jobs.operate import breakers as operate
 from jobs.registry import unregister
@@ -233,6 +234,32 @@ def test_async_blocks(name: str) -> None:
         async_to_sync(use)()
     with pytest.raises(jobs.CircuitOpen):
         async_to_sync(use)()
+
+
+def test_the_sync_form_says_what_coroutines_should_say(name: str) -> None:
+    async def use() -> None:
+        jobs.breaker(name).call(pytest.fail)
+
+    with pytest.raises(jobs.BreakerError, match="async with"):
+        asyncio.run(use())
+
+
+@pytest.mark.parametrize("call", [lambda: 7, failing])
+def test_a_call_stands_that_cannot_be_counted(
+    name: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]
+) -> None:
+    def away(statement: str, parameters: Any) -> Any:
+        raise OperationalError("the database is away")
+
+    breaker = jobs.breaker(name)
+    ends = []
+    try:
+        with breaker:
+            monkeypatch.setattr(engine_sql, "bound_rows", away)
+            ends.append(call())
+    except Down as error:
+        ends.append(error)
+    assert len(ends) == 1
 
 
 def test_inside_a_transaction_it_is_refused(name: str) -> None:

@@ -163,3 +163,26 @@ def outside(ctx: jobs.Context, payload: Outside) -> str:
     outcome: str = ctx.effect("write", call, probe=probe if payload.probe else None)
     dies("after the outcome")
     return outcome
+
+
+class AsyncOutside(jobs.Payload, kind="test.async_outside"):
+    log: str
+
+
+@jobs.handler(AsyncOutside, max_attempts=2, backoff=jobs.Immediate())
+async def async_outside(ctx: jobs.Context, payload: AsyncOutside) -> str:
+    """The same in a coroutine; the first attempt breaks after it happened."""
+
+    async def call() -> None:
+        with open(payload.log, "a") as file:
+            file.write(f"{ctx.attempt}\n")
+        await asyncio.sleep(0.01)
+        raise TimeoutError
+
+    async def probe(intent: jobs.Intent) -> jobs.Happened:
+        await asyncio.sleep(0.01)
+        return jobs.Happened(f"attempt {intent.attempt}")
+
+    async with jobs.breaker("test.async_outside", threshold=9):
+        outcome: str = await ctx.effect_async("write", call, probe=probe)
+        return outcome
