@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -243,13 +244,21 @@ def cancel_rest(batch_id: UUID, *, by: str, reason: str = "", force: bool = Fals
 
 
 def retry_failed(batch_id: UUID, *, by: str, reason: str = "", attempts: int = 1) -> int:
-    """Every failed member is retried; answers how many."""
+    """Every failed member is retried that can be; answers how many.
+
+    Left alone is whatever has run on in the meantime: by a replay, or under the same key.
+    """
     retried = 0
     for ids in _members(batch_id, "'failed'"):
         with transaction.atomic(using=sql.alias()):
+            # Before the first retry locks the batch, behind which a finishing member may wait.
+            sql.rows(
+                "SELECT 1 FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [ids]
+            )
             for job_id in ids:
-                retry(job_id, by=by, reason=reason, attempts=attempts)
-                retried += 1
+                with suppress(NotAllowed):
+                    retry(job_id, by=by, reason=reason, attempts=attempts)
+                    retried += 1
     return retried
 
 

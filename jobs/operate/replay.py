@@ -13,6 +13,7 @@ from jobs.engine.drafts import Draft
 from jobs.errors import KeyTaken, NotAllowed, UnknownJob
 from jobs.limits import Unique
 from jobs.operate import doubts
+from jobs.operate.lineages import unfinished
 from jobs.operate.retry import close_dead_letter
 from jobs.payloads import Payload
 from jobs.states import FINAL_STATES, JobState
@@ -40,8 +41,7 @@ def replay(
             raise NotAllowed("replay", job_id, f"of kind {old['kind']}, which forbids it", [])
         if doubts.is_in_doubt(job_id):
             raise NotAllowed("replay", job_id, "in doubt about an effect; resolve that first", [])
-        sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [old["lineage"]])
-        if running := _unfinished(old["lineage"]):
+        if running := unfinished(old["lineage"]):
             raise NotAllowed("replay", job_id, f"succeeded by {running}, which is unfinished", [])
         carried = payload or handler.payload.from_text(old["payload"], old["payload_version"])
         new = _insert(old, Draft(carried, **{**_options(old), **options}))
@@ -105,12 +105,3 @@ def _locked(job_id: UUID) -> dict[str, Any]:
     names = "kind queue state priority payload payload_version tenant tags unique_key exclusive_key"
     names += " limit_key correlation_id lineage replayed_by"
     return {"id": job_id, **dict(zip(names.split(), found[0], strict=True))}
-
-
-def _unfinished(lineage: UUID) -> UUID | None:
-    found = sql.rows(
-        "SELECT id FROM jobs_job WHERE (lineage = %s OR id = %s) "
-        "AND state IN ('blocked', 'pending', 'queued', 'running') LIMIT 1",
-        [lineage, lineage],
-    )
-    return found[0][0] if found else None

@@ -10,6 +10,7 @@ from jobs.engine import keys, sql
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, KeyTaken, NotAllowed, UnknownJob
+from jobs.operate.lineages import unfinished
 from jobs.states import RETRYABLE_STATES
 
 # The budget is raised so that at least ``attempts`` more failures are allowed; the counters of
@@ -37,14 +38,17 @@ def retry(job_id: UUID, *, by: str, reason: str = "", attempts: int = 1) -> None
     """The failed, cancelled or expired job waits for another run, with ``attempts`` more at least.
 
     Its open dead letter is closed as retried, and its batch is open to callbacks again. Raises
-    NotAllowed in any other state, KeyTaken where another unfinished job has its unique key.
+    NotAllowed in any other state and where a replay of it is unfinished, KeyTaken where another
+    unfinished job has its unique key.
     """
     if not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= 1000:
         raise InvalidOption("attempts", f"must be a whole number from 1 to 1000, got {attempts!r}")
     with transaction.atomic(using=sql.alias()):
-        state, batch, kind, tenant, key = _locked(job_id)
+        state, batch, kind, tenant, key, lineage = _locked(job_id)
         if state not in RETRYABLE_STATES:
             raise NotAllowed("retry", job_id, state, sorted(RETRYABLE_STATES))
+        if lineage is not None and (other := unfinished(lineage)):
+            raise NotAllowed("retry", job_id, f"succeeded by {other}, which is unfinished", [])
         try:
             with transaction.atomic(using=sql.alias()):
                 sql.run(_RETRY, [PRIORITY_STEP_MS, attempts, by, reason or "retry", job_id])
@@ -69,13 +73,13 @@ def close_dead_letter(job_id: UUID, state: str, by: str, reason: str) -> None:
     )
 
 
-def _locked(job_id: UUID) -> tuple[str, UUID | None, str, str, str | None]:
+def _locked(job_id: UUID) -> tuple[str, UUID | None, str, str, str | None, UUID | None]:
     found = sql.rows(
-        "SELECT state, batch_id, kind, tenant, unique_key FROM jobs_job WHERE id = %s "
+        "SELECT state, batch_id, kind, tenant, unique_key, lineage FROM jobs_job WHERE id = %s "
         "FOR NO KEY UPDATE",
         [job_id],
     )
     if not found:
         raise UnknownJob(job_id)
-    state, batch, kind, tenant, key = found[0]
-    return state, batch, kind, tenant, key
+    state, batch, kind, tenant, key, lineage = found[0]
+    return state, batch, kind, tenant, key, lineage
