@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -415,3 +417,14 @@ def test_every_state_has_an_explanation() -> None:
         assert json.loads(json.dumps(found.as_data()))["state"] == state
     move(mine, "pending")
     assert explain(mine).codes == ("turn",)
+
+
+def test_every_code_is_documented() -> None:
+    root = Path(jobs.__file__).parents[1]
+    codes = set(re.findall(r'Reason\(\s*"(\w+)"', (root / "jobs/operate/explain.py").read_text()))
+    codes |= {"paused", "blackout"}
+    section = (root / "docs/flow-control.md").read_text().split("## Why does it not run?")[1]
+    table = section.split("\n## ")[0]
+    told = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert len(codes) > 20
+    assert set(told) == codes and len(told) == len(codes)
