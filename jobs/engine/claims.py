@@ -51,7 +51,6 @@ class Claim:
     tenant: str
     correlation_id: str
     priority: int
-    cancel_requested: bool
     token: UUID
     flow: int = 0
     limit_key: str | None = None
@@ -62,29 +61,9 @@ class Claim:
 
 
 _COLUMNS = """j.id, kind, queue, payload::text, payload_version, attempt, failures, crashes,
-  releases, max_attempts, timeout, tenant, correlation_id, priority,
-  cancel_requested_at IS NOT NULL, token, flow, limit_key"""
+  releases, max_attempts, timeout, tenant, correlation_id, priority, token, flow, limit_key"""
 
-_STALE_ADMISSION = 2
-"""Seconds after which an admission at a rate no longer holds: tokens must not pile up in Redis."""
-
-_CLAIM = f"""
-WITH l AS MATERIALIZED (
-  SELECT id, state, jobs_clock() AS now FROM jobs_job WHERE id = ANY(%s) AND queue = %s
-  ORDER BY id FOR NO KEY UPDATE)
-UPDATE jobs_job j SET state = 'running', attempt = attempt + 1, token = %s, owner = %s,
-  started_at = l.now, moved_by = %s
-FROM l WHERE j.id = l.id AND l.state = 'queued' AND run_at <= l.now
-  AND (expires_at IS NULL OR expires_at > l.now) AND cancel_requested_at IS NULL
-  AND (flow & {Flow.PACED} = 0 OR queued_at > l.now - interval '{_STALE_ADMISSION} s')
-  AND (flow & {Flow.LIMITED | Flow.PACED | Flow.KEYED} = 0 OR NOT EXISTS (
-    SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || queue, 'kind:' || j.kind,
-      'key:' || j.kind || ':' || limit_key) AND m.closed_until > l.now))
-  AND (NOT EXISTS (SELECT 1 FROM jobs_closure) OR NOT EXISTS (SELECT 1 FROM jobs_closure c
-    WHERE c.scope IN ('queue:' || queue, 'kind:' || kind, 'tenant:' || tenant,
-      'key:' || exclusive_key) AND (c.until IS NULL OR c.until > l.now)))
-RETURNING {_COLUMNS}
-"""  # noqa: S608 - constant columns
+_CLAIM = "SELECT * FROM jobs_claim(%s, %s, %s, %s, %s)"
 
 
 def claim(
@@ -129,6 +108,9 @@ class Ended:
         return self.move.state is JobState.FAILED and (handler is None or handler.dead_letter)
 
 
+_SUCCEED = "SELECT * FROM jobs_succeed(%s, %s, %s::jsonb, %s)"
+
+
 def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
     """The jobs whose success was accepted; the others had been taken away before."""
     parameters = [
@@ -137,9 +119,7 @@ def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
         "[" + ",".join(s.result for s in successes) + "]",
         worker,
     ]
-    [(refused, freed)] = sql.repeating(
-        lambda: sql.bound_rows("SELECT * FROM jobs_succeed(%s, %s, %s::jsonb, %s)", parameters)
-    )
+    [(refused, freed)] = sql.repeating(lambda: sql.bound_rows(_SUCCEED, parameters))
     if freed:
         nudge()
     return {s.claim.id for s in successes} - set(refused)

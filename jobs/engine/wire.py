@@ -26,7 +26,7 @@ class Wire:
     """One connection, and the answers that have not been read from it yet."""
 
     def __init__(self) -> None:
-        self._connection = rq.push_client().connection_pool.get_connection()
+        self._connection: Any = rq.push_client().connection_pool.get_connection()
         self._known: dict[str, str] = {}
         self._unread: deque[Answered] = deque()
 

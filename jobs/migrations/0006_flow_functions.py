@@ -257,6 +257,48 @@ DROP FUNCTION jobs_resolve(uuid[]); DROP FUNCTION jobs_count(uuid[]);
 DROP FUNCTION jobs_conclude(uuid);
 """
 
+# A batch of claims. The rows are locked in the order of their ids before their state is asked.
+# An empty text behind the state keeps the planner from walking the index of all that is queued
+# instead of looking the ids up. An admission at a rate goes stale after two seconds: tokens must
+# not pile up in Redis. flow: 4 paced, 70 limited, paced or with a limit key.
+_CLAIM_SET = """
+    UPDATE jobs_job j SET state = 'running', attempt = j.attempt + 1, token = token_,
+      owner = owner_, started_at = now_, moved_by = worker
+    WHERE j.id = ANY (ids) AND j.queue = q AND j.state || '' = 'queued' AND j.run_at <= now_
+      AND (j.expires_at IS NULL OR j.expires_at > now_) AND j.cancel_requested_at IS NULL
+      AND (j.flow & 4 = 0 OR j.queued_at > now_ - interval '2 s')"""
+_CLAIM_RETURNS = """
+    RETURNING j.id, j.kind, j.queue, j.payload::text, j.payload_version, j.attempt, j.failures,
+      j.crashes, j.releases, j.max_attempts, j.timeout, j.tenant, j.correlation_id, j.priority,
+      j.token, j.flow, j.limit_key;"""
+
+CLAIM = f"""
+CREATE FUNCTION jobs_claim(ids uuid[], q text, token_ uuid, owner_ uuid, worker text)
+RETURNS TABLE (id uuid, kind text, queue text, payload text, payload_version smallint,
+  attempt int, failures int, crashes int, releases int, max_attempts int, timeout float8,
+  tenant text, correlation_id text, priority smallint, token uuid, flow smallint, limit_key text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+  now_ timestamptz;
+BEGIN
+  PERFORM 1 FROM jobs_job j WHERE j.id = ANY (ids) ORDER BY j.id FOR NO KEY UPDATE;
+  now_ := jobs_clock();
+  IF EXISTS (SELECT 1 FROM jobs_closure) OR EXISTS (
+      SELECT 1 FROM jobs_limiter m WHERE m.closed_until > now_) THEN
+    RETURN QUERY{_CLAIM_SET}
+      AND (j.flow & 70 = 0 OR NOT EXISTS (
+        SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue, 'kind:' || j.kind,
+          'key:' || j.kind || ':' || j.limit_key) AND m.closed_until > now_))
+      AND NOT EXISTS (SELECT 1 FROM jobs_closure c
+        WHERE c.scope IN ('queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant,
+          'key:' || j.exclusive_key) AND (c.until IS NULL OR c.until > now_)){_CLAIM_RETURNS}
+  ELSE
+    RETURN QUERY{_CLAIM_SET}{_CLAIM_RETURNS}
+  END IF;
+END $$
+"""  # noqa: S608 - constant parts
+
 # A batch of successes; answers the ids that were refused because somebody else holds them, and
 # whether a place became free for which a dispatcher may wait.
 SUCCEED = """
@@ -267,15 +309,14 @@ DECLARE
   following uuid[];
   bits int;
 BEGIN
-  WITH d AS MATERIALIZED (SELECT * FROM ROWS FROM (unnest(ids), unnest(tokens),
-      jsonb_array_elements(results)) AS t(id, token, result)),
+  PERFORM 1 FROM jobs_job j WHERE j.id = ANY (ids) ORDER BY j.id FOR NO KEY UPDATE;
   -- Only a running job has an owner. Said this way, the planner looks the rows up by their ids
   -- instead of walking the index of everything that runs.
-  l AS MATERIALIZED (SELECT j.id, d.result FROM jobs_job j JOIN d USING (id)
-    WHERE j.owner IS NOT NULL AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j),
-  m AS (UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
-      result = l.result, error = '', moved_by = worker
-    FROM l WHERE j.id = l.id RETURNING j.id, j.flow)
+  WITH m AS (UPDATE jobs_job j SET state = 'succeeded', finished_at = jobs_clock(), owner = NULL,
+      result = d.result, error = '', reason = '', moved_by = worker
+    FROM ROWS FROM (unnest(ids), unnest(tokens), jsonb_array_elements(results))
+      AS d(id, token, result)
+    WHERE j.id = d.id AND j.owner IS NOT NULL AND j.token = d.token RETURNING j.id, j.flow)
   SELECT array_agg(m.id), array_agg(m.id) FILTER (WHERE m.flow & 89 > 0), bit_or(m.flow)
     INTO done, following, bits FROM m;
   IF following IS NOT NULL THEN
@@ -324,8 +365,10 @@ BEGIN
       room := least(room, greatest(0, r.at_once - live));
     END IF;
     IF r.per_second IS NOT NULL THEN
-      UPDATE jobs_limiter m SET refilled_at = now_, tokens = least(m.burst, m.tokens
-          + m.per_second * greatest(0, extract(epoch FROM now_ - coalesce(m.refilled_at, now_))))
+      -- Whoever waited for the lock has an older moment than who had it: time never goes back.
+      UPDATE jobs_limiter m SET refilled_at = greatest(m.refilled_at, now_),
+          tokens = least(m.burst, m.tokens + m.per_second
+          * greatest(0, extract(epoch FROM now_ - coalesce(m.refilled_at, now_))))
         WHERE m.scope = r.scope RETURNING m.tokens INTO r.tokens;
       room := least(room, floor(r.tokens + 0.000001)::int);
     END IF;
@@ -608,6 +651,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(ENQUEUE, migrations.RunSQL.noop),
         migrations.RunSQL(FOLLOW, UNFOLLOW),
+        migrations.RunSQL(CLAIM, "DROP FUNCTION jobs_claim(uuid[], text, uuid, uuid, text)"),
         migrations.RunSQL(SUCCEED, "DROP FUNCTION jobs_succeed(uuid[], uuid[], jsonb, text)"),
         migrations.RunSQL(DISPATCH, UNDISPATCH),
         migrations.RunSQL(PREEMPT, "DROP FUNCTION jobs_preempt(int)"),

@@ -29,6 +29,7 @@ FUNCTIONS = (
     "jobs_rooms",
     "jobs_take_slots",
     "jobs_take_limits",
+    "jobs_claim",
     "jobs_succeed",
     "jobs_follow",
     "jobs_pass_on_slots",
