@@ -673,6 +673,32 @@ def test_a_zombie_and_its_successor_call_once(outside: Outside) -> None:
     assert ctx(steal(successor)).effect("send", outside) == {"number": 1}
 
 
+@pytest.mark.parametrize("late_word", [None, jobs.NotHappened("refused")])
+def test_the_late_word_of_a_zombie_is_not_about_its_successors_call(
+    outside: Outside, late_word: Exception | None
+) -> None:
+    claim = a_claim()
+    successors: list[Claim] = []
+
+    def call() -> Any:
+        successors.append(steal(claim))
+        with pytest.raises(TimeoutError):
+            # Its probe is wrong about the call that is still under way.
+            ctx(successors[0]).effect(
+                "send", outside.breaking(TimeoutError()), probe=lambda _: jobs.NotHappened()
+            )
+        if late_word is not None:
+            raise late_word
+        return "late"
+
+    with pytest.raises(jobs.Stopped if late_word is None else jobs.NotHappened):
+        ctx(claim).effect("send", call)
+    assert (the_effect(claim.id).state, the_effect(claim.id).attempt) == ("intent", 2)
+    with pytest.raises(jobs.InDoubt):
+        ctx(steal(successors[0])).effect("send", outside)
+    assert outside.calls == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_those_that_were_told_it_did_not_happen_one_calls(outside: Outside) -> None:
     """Each has a ledger that knows nothing of the others; all hear the answer before any acts."""
