@@ -114,14 +114,17 @@ def sync_limits() -> None:
 def _columns(limit: Limit) -> tuple[int | None, float | None, float]:
     if limit.rate is None:
         return limit.at_once, None, 1.0
-    return limit.at_once, limit.rate.per_second, limit.rate.burst
+    return limit.at_once, float(limit.rate.per_second), float(limit.rate.burst)
 
 
 _CLOSE = """
-INSERT INTO jobs_limiter AS m (scope, kind, key, closed_until, is_declared)
-SELECT scope, kind, key, jobs_clock() + seconds * interval '1 s', true
+INSERT INTO jobs_limiter AS m (scope, kind, key, closed_until, at_once, per_second, burst, tokens,
+  refilled_at, is_declared)
+SELECT t.scope, t.kind, t.key, jobs_clock() + t.seconds * interval '1 s', k.at_once, k.per_second,
+  coalesce(k.burst, 1), coalesce(k.burst, 0), jobs_clock(), true
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::float8[]) AS t(scope, kind, key, seconds)
-ORDER BY scope
+  LEFT JOIN jobs_limiter k ON k.scope = 'key:' || t.kind
+ORDER BY t.scope
 ON CONFLICT (scope) DO UPDATE SET closed_until = greatest(m.closed_until, excluded.closed_until)
 """
 

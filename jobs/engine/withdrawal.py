@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
+from jobs import scopes
 from jobs.engine import claims, sql
 from jobs.engine.flow import Flow
 
@@ -17,9 +18,8 @@ STALE_AFTER = 2.0
 """Seconds after which an admission at a rate no longer holds; a claim refuses it, too."""
 _LIMIT = 1000
 
-_CLOSED = """EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope IN ('queue:' || j.queue,
-  'kind:' || j.kind, 'tenant:' || j.tenant, 'key:' || j.exclusive_key)
-  AND (c.until IS NULL OR c.until > jobs_clock()))"""
+_CLOSED = """(j.queue = ANY (%s) OR j.kind = ANY (%s) OR j.tenant = ANY (%s)
+  OR j.exclusive_key = ANY (%s))"""
 _STALE = f"j.flow & {Flow.PACED} > 0 AND j.queued_at <= jobs_clock() - %s * interval '1 s'"
 
 _WITHDRAW = """
@@ -38,9 +38,13 @@ def withdraw(worker: str) -> int:
 
 def withdraw_closed(worker: str) -> int:
     """Queued jobs of scopes that are closed now are pending again."""
-    if not sql.rows("SELECT 1 FROM jobs_closure LIMIT 1"):
+    closed = sql.rows("SELECT scope FROM jobs_closure WHERE until IS NULL OR until > jobs_clock()")
+    if not closed:
         return 0
-    return _move(_CLOSED, [], worker, "closed before it started")
+    names: dict[str, list[str]] = {what: [] for what in scopes.WHATS}
+    for what, name in (scopes.split(scope) for (scope,) in closed):
+        names[what].append(name)
+    return _move(_CLOSED, [*names.values()], worker, "closed before it started")
 
 
 def withdraw_stale(worker: str) -> int:

@@ -356,7 +356,8 @@ def test_debounces_race_with_the_dispatch_and_no_payload_is_lost() -> None:
             )
         return []
 
-    told = [entry for r in at_once([*(partial(burst, n) for n in range(4)), feed]) for entry in r]
+    acts: list[Callable[[], list[tuple[UUID, bool, str]]]] = [partial(burst, n) for n in range(4)]
+    told = [entry for answer in at_once([*acts, feed]) for entry in answer]
     created = [job_id for job_id, deduplicated, _ in told if not deduplicated]
     assert len(created) == len(set(created)) == count()
     written: dict[UUID, set[str]] = {}
@@ -385,8 +386,8 @@ def test_whoever_waits_for_a_key_gets_it_after_the_rollback(for_: Any) -> None:
             enqueue("a", for_=for_)
             transaction.set_rollback(True)
 
-    acts: list[Callable[[], Any]] = [partial(enqueue, "b", for_=for_)]
-    answers = at_once([*([roll_back] * 8), *(acts * 4)])
+    enter: Callable[[], Any] = partial(enqueue, "b", for_=for_)
+    answers = at_once([roll_back] * 8 + [enter] * 4)
     entered = {a.id for a in answers if a is not None}
     assert len(entered) == 1 and count() == 1
 
