@@ -68,7 +68,7 @@ class Watch:
     def __init__(self) -> None:
         self._after = ""
 
-    def wake_forgotten(self, limit: int = 500) -> int:
+    def wake_forgotten(self, limit: int = 200) -> int:
         """Of every free key among the next ones, the best waiter is ready; answers how many."""
         found = sql.rows(_FORGOTTEN, [self._after, limit])
         self._after = found[-1][0] if len(found) == limit else ""
