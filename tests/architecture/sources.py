@@ -26,6 +26,7 @@ VOCABULARY = frozenset(
         "names",
         "ids",
         "fingerprints",
+        "effects",
         "clockwork",
         "timetable",
     }
