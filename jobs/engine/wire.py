@@ -26,7 +26,8 @@ class Wire:
     """One connection, and the answers that have not been read from it yet."""
 
     def __init__(self) -> None:
-        self._connection: Any = rq.push_client().connection_pool.get_connection()
+        self._pool = rq.push_client().connection_pool
+        self._connection: Any = self._pool.get_connection()
         self._known: dict[str, str] = {}
         self._unread: deque[Answered] = deque()
 
@@ -63,6 +64,12 @@ class Wire:
         self._known.clear()
         with suppress(*rq.Unavailable):
             self._connection.disconnect()
+
+    def __del__(self) -> None:
+        # Its thread has ended; a server that begins a thread per request must not run out.
+        with suppress(Exception):
+            self.cut()
+            self._pool.release(self._connection)
 
     def _load(self, script: str) -> str:
         self.look(wait=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -59,3 +60,20 @@ def test_a_cut_connection_is_opened_again(queue: str) -> None:
     wire.wire().look(wait=True)
     assert len(answers) == 1
     wait_until(lambda: rq.length(queue) == 2)
+
+
+def test_a_thread_that_ends_gives_its_connection_back() -> None:
+    pool = rq.push_client().connection_pool
+    mine = wire.wire()
+    done: list[int] = []
+
+    def body() -> None:
+        wire.wire().run("return 1", [], [], done.append)
+        wire.wire().look(wait=True)
+
+    for _ in range(pool.max_connections + 5):
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+    assert done == [1] * (pool.max_connections + 5)
+    assert wire.wire() is mine
