@@ -22,23 +22,24 @@ class Cancelled:
     requested: bool
 
 
+# All of them in one order, before anything that follows a move locks more.
+_LOCK = """
+SELECT id FROM jobs_job WHERE id = ANY(%s)
+  AND state IN ('blocked', 'pending', 'queued', 'running') ORDER BY id FOR NO KEY UPDATE
+"""
+
 _WAITING = """
-WITH l AS MATERIALIZED (SELECT id FROM jobs_job
-  WHERE id = ANY(%s) AND state IN ('blocked', 'pending', 'queued')
-  ORDER BY id FOR NO KEY UPDATE)
 UPDATE jobs_job j SET state = 'cancelled', finished_at = jobs_clock(), queued_at = NULL,
   cancel_requested_at = jobs_clock(), cancel_reason = %s, cancel_by = %s, moved_by = %s,
   move_reason = %s
-FROM l WHERE j.id = l.id AND j.state IN ('blocked', 'pending', 'queued')
+WHERE j.id = ANY(%s) AND j.state IN ('blocked', 'pending', 'queued')
 RETURNING j.id, j.state, j.flow
 """
 
 _RUNNING = """
-WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'running'
-  ORDER BY id FOR NO KEY UPDATE)
 UPDATE jobs_job j SET cancel_requested_at = coalesce(j.cancel_requested_at, jobs_clock()),
   cancel_reason = %s, cancel_by = %s, cancel_forced = j.cancel_forced OR %s
-FROM l WHERE j.id = l.id AND j.state = 'running' RETURNING j.id
+WHERE j.id = ANY(%s) AND j.state = 'running' RETURNING j.id
 """
 
 
@@ -63,10 +64,16 @@ def cancel_many(
 ) -> dict[UUID, Cancelled]:
     """The same for many; those that have ended already are missing from the answer."""
     why = reason or "cancelled"
-    with transaction.atomic(using=sql.alias()):
-        moved = sql.bound_rows(_WAITING, [list(ids), reason, by, by, why])
-        claims.follow(moved)
-        asked = sql.bound_rows(_RUNNING, [list(ids), reason, by, force])
+
+    def write() -> tuple[list[sql.Row], list[sql.Row]]:
+        with transaction.atomic(using=sql.alias()):
+            held = [row[0] for row in sql.bound_rows(_LOCK, [list(ids)])]
+            asked = sql.bound_rows(_RUNNING, [reason, by, force, held])
+            moved = sql.bound_rows(_WAITING, [reason, by, by, why, held])
+            claims.follow(moved)
+            return moved, asked
+
+    moved, asked = sql.repeating(write)
     found = {job_id: Cancelled(job_id, JobState.CANCELLED, False) for job_id, _, _ in moved}
     found.update({job_id: Cancelled(job_id, JobState.RUNNING, True) for (job_id,) in asked})
     return found

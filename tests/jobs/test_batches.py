@@ -1,0 +1,399 @@
+"""Batches: open, sealed, done; their counters are true and their callbacks come once."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+
+import jobs
+from jobs.engine.reconcile import expire
+from jobs.models import Batch
+from jobs.operate import batches
+from jobs.operate.cancel import cancel
+from jobs.operate.replay import replay
+from tests.jobs.crowd import at_once
+from tests.jobs.factories import (
+    a_claim,
+    claim_again,
+    ended,
+    row,
+    settle,
+    somebody_waits,
+    state,
+    succeed,
+)
+from tests.specimens.handlers import Echo, Noop
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.django_db
+CALLBACKS: dict[str, Any] = {n: Echo(text=n) for n in ("on_success", "on_complete", "on_failure")}
+
+
+def called() -> list[str]:
+    found = jobs.Job.objects.filter(kind="test.echo").order_by("created_at", "id")
+    return sorted(j.payload["text"] for j in found)
+
+
+def members(count: int, **options: Any) -> tuple[UUID, list[UUID]]:
+    """A sealed batch and its members."""
+    with jobs.batch("b", **options) as batch:
+        ids = [batch.add(Noop()).id for _ in range(count)]
+    return batch.id, ids
+
+
+def fail(job_id: UUID) -> None:
+    settle(ended(claim_again(job_id), "unrecoverable"))
+
+
+# ---- open
+
+
+def test_an_open_batch_grows_one_by_one_and_by_many() -> None:
+    batch = jobs.batch("import", tenant="acme")
+    one = batch.add(Noop())
+    many = batch.add_many([Noop(), jobs.Draft(Echo(text="x"), priority=3)])
+    assert {row(job_id).batch_id for job_id in (one.id, *many)} == {batch.id}
+    assert {row(job_id).tenant for job_id in (one.id, *many)} == {"acme"}
+    assert row(many[1]).priority == 3
+    progress = batches.progress(batch.id)
+    assert (progress.name, progress.state, progress.total, progress.done) == (
+        "import",
+        "open",
+        3,
+        0,
+    )
+    assert (progress.eta, progress.finished_at) == (None, None)
+
+
+def test_a_member_may_have_another_tenant() -> None:
+    batch = jobs.batch(tenant="acme")
+    ids = [batch.add(Noop(), tenant="b").id, *batch.add_many([jobs.Draft(Noop(), tenant="c")])]
+    assert [row(job_id).tenant for job_id in ids] == ["b", "c"]
+
+
+def test_members_may_end_before_the_batch_is_sealed() -> None:
+    batch = jobs.batch(**CALLBACKS)
+    succeed(claim_again(batch.add(Noop()).id))
+    fail(batch.add(Noop()).id)
+    assert (batches.progress(batch.id).state, called()) == ("open", ["on_failure"])
+    batch.seal()
+    progress = batches.progress(batch.id)
+    assert (progress.state, progress.succeeded, progress.failed) == ("done", 1, 1)
+    assert called() == ["on_complete", "on_failure"]
+
+
+def test_left_by_an_exception_it_stays_open() -> None:
+    with pytest.raises(ValueError, match="no"), jobs.batch() as batch:
+        batch.add(Noop())
+        raise ValueError("no")
+    assert batches.progress(batch.id).state == "open"
+
+
+def test_an_empty_batch_is_done_when_it_is_sealed() -> None:
+    batch_id, _ = members(0, **CALLBACKS)
+    assert batches.progress(batch_id).state == "done"
+    assert called() == ["on_complete", "on_success"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rollback_takes_the_batch_and_its_members_along() -> None:
+    with transaction.atomic():
+        batch_id, _ = members(3)
+        transaction.set_rollback(True)
+    assert (Batch.objects.count(), jobs.Job.objects.count()) == (0, 0)
+    with pytest.raises(jobs.UnknownBatch):
+        batches.progress(batch_id)
+
+
+# ---- bad input
+
+
+def test_nothing_is_added_to_a_sealed_batch() -> None:
+    batch = jobs.batch()
+    batch.add(Noop())
+    batch.seal()
+    for add in (lambda: batch.add(Noop()), lambda: batch.add_many([Noop(), Noop()])):
+        with pytest.raises(jobs.InvalidOption, match="is sealed; only an open one grows"):
+            add()
+    assert jobs.Job.objects.count() == 1
+
+
+def test_a_batch_is_sealed_once() -> None:
+    batch_id, ids = members(1)
+    with pytest.raises(jobs.NotAllowed, match="it is sealed; it must be open"):
+        batches.seal(batch_id)
+    succeed(claim_again(ids[0]))
+    with pytest.raises(jobs.NotAllowed, match="it is done"):
+        batches.seal(batch_id)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        batches.seal,
+        batches.progress,
+        lambda b: batches.cancel_rest(b, by="ada"),
+        lambda b: batches.retry_failed(b, by="ada"),
+    ],
+)
+def test_an_unknown_batch_is_named(act: Any) -> None:
+    with pytest.raises(jobs.UnknownBatch):
+        act(uuid4())
+
+
+def test_a_member_of_an_unknown_batch_is_refused() -> None:
+    for enqueue in (
+        lambda: jobs.enqueue(Noop(), batch=uuid4()),
+        lambda: jobs.enqueue_many([jobs.Draft(Noop()), jobs.Draft(Noop(), batch=uuid4())]),
+    ):
+        with pytest.raises(jobs.InvalidOption, match="there is no batch"):
+            enqueue()
+    assert jobs.Job.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("name", {"name": "x\0"}),
+        ("name", {"name": "x" * 201}),
+        ("tenant", {"tenant": "a\x1fb"}),
+        ("on_success", {"on_success": jobs.Draft(Noop(), exclusive="k")}),
+        ("on_success", {"on_success": jobs.Draft(Noop(), unique=jobs.Unique("k"))}),
+        ("on_complete", {"on_complete": jobs.Draft(Noop(), batch=uuid4())}),
+        ("on_complete", {"on_complete": jobs.Draft(Noop(), after=[uuid4()])}),
+        ("on_failure", {"on_failure": jobs.Draft(Noop(), delay=5)}),
+        ("on_failure", {"on_failure": jobs.Draft(Noop(), job_id=uuid4())}),
+        ("payload", {"on_success": "no payload"}),
+    ],
+)
+def test_bad_options_are_named_and_nothing_is_written(option: str, options: Any) -> None:
+    with pytest.raises(jobs.EnqueueError, match=option):
+        jobs.batch(**options)
+    assert Batch.objects.count() == 0
+
+
+# ---- counters and callbacks
+
+
+def test_all_succeed() -> None:
+    batch_id, ids = members(3, **CALLBACKS)
+    for job_id in ids[:2]:
+        succeed(claim_again(job_id))
+    assert (batches.progress(batch_id).state, called()) == ("sealed", [])
+    succeed(claim_again(ids[2]))
+    progress = batches.progress(batch_id)
+    assert (progress.state, progress.succeeded, progress.total) == ("done", 3, 3)
+    assert progress.finished_at is not None
+    assert called() == ["on_complete", "on_success"]
+
+
+def test_all_succeed_in_one_statement() -> None:
+    batch_id, ids = members(5, **CALLBACKS)
+    succeed(*[claim_again(job_id) for job_id in ids])
+    assert batches.progress(batch_id).succeeded == 5
+    assert called() == ["on_complete", "on_success"]
+
+
+def test_the_first_failure_is_told_at_once_and_the_second_is_not() -> None:
+    batch_id, ids = members(3, **CALLBACKS)
+    fail(ids[0])
+    assert called() == ["on_failure"]
+    fail(ids[1])
+    succeed(claim_again(ids[2]))
+    assert called() == ["on_complete", "on_failure"]
+    progress = batches.progress(batch_id)
+    assert (progress.failed, progress.succeeded, progress.state) == (2, 1, "done")
+
+
+def test_every_way_to_end_has_its_counter(set_clock: Any) -> None:
+    start = datetime(2040, 1, 1, tzinfo=UTC)
+    set_clock(start)
+    with jobs.batch(**CALLBACKS) as batch:
+        ids = [batch.add(Noop(), expires=60).id for _ in range(4)]
+    succeed(claim_again(ids[0]))
+    fail(ids[1])
+    cancel(ids[2], by="ada")
+    set_clock(start + timedelta(minutes=2))
+    assert expire("me") == 1
+    progress = batches.progress(batch.id)
+    counted = (progress.succeeded, progress.failed, progress.cancelled, progress.expired)
+    assert (counted, progress.done, progress.state) == ((1, 1, 1, 1), 4, "done")
+    assert called() == ["on_complete", "on_failure"]
+
+
+def test_a_cancelled_member_is_no_success_and_no_failure() -> None:
+    _, ids = members(2, **CALLBACKS)
+    succeed(claim_again(ids[0]))
+    cancel(ids[1], by="ada")
+    assert called() == ["on_complete"]
+
+
+@pytest.mark.parametrize("ending", ["failed", "released", "crashed", "snoozed"])
+def test_what_will_be_tried_again_is_not_counted(ending: Any) -> None:
+    batch_id, ids = members(1, **CALLBACKS)
+    settle(ended(claim_again(ids[0]), ending))
+    assert (batches.progress(batch_id).done, called()) == (0, [])
+
+
+def test_a_callback_is_a_job_of_the_batchs_tenant_that_names_it() -> None:
+    draft = jobs.Draft(Echo(text="x"), queue="other", priority=5, max_attempts=7, timeout=9)
+    batch_id, ids = members(1, tenant="acme", on_success=draft)
+    succeed(claim_again(ids[0]))
+    [job] = jobs.Job.objects.filter(kind="test.echo")
+    assert (job.queue, job.priority, job.max_attempts, job.timeout) == ("other", 5, 7, 9)
+    assert (job.tenant, job.correlation_id, job.batch_id) == ("acme", str(batch_id), None)
+    assert succeed(claim_again(job.id)) == {job.id}
+
+
+def test_a_stale_success_is_not_counted() -> None:
+    batch_id, ids = members(1)
+    claim = claim_again(ids[0])
+    settle(ended(claim, "released"))
+    assert succeed(claim) == set()
+    assert batches.progress(batch_id).done == 0
+
+
+# ---- progress
+
+
+def test_progress_tells_rate_and_what_is_left(set_clock: Any) -> None:
+    start = datetime(2040, 1, 1, tzinfo=UTC)
+    set_clock(start)
+    batch_id, ids = members(10)
+    claimed = [claim_again(job_id) for job_id in ids[:4]]
+    set_clock(start + timedelta(seconds=20))
+    succeed(*claimed)
+    progress = batches.progress(batch_id)
+    assert progress.rate == pytest.approx(0.2)
+    assert progress.eta == pytest.approx(30)
+    set_clock(start + timedelta(hours=1))
+    later = batches.progress(batch_id)
+    assert (later.rate, later.eta) == (0.0, None)
+
+
+def test_progress_tells_causes_the_most_frequent_first() -> None:
+    batch_id, ids = members(4)
+    for job_id, error in zip(ids, ["ValueError", "OSError", "OSError"], strict=False):
+        fault = jobs.outcomes.Fault(error, "as told: twice")
+        settle(ended(claim_again(job_id), "unrecoverable", fault=fault))
+    causes = batches.progress(batch_id).causes
+    assert list(causes.items()) == [("OSError", 2), ("ValueError", 1)]
+
+
+# ---- what a person may do
+
+
+def test_the_rest_is_cancelled() -> None:
+    batch_id, ids = members(4, **CALLBACKS)
+    succeed(claim_again(ids[0]))
+    running = claim_again(ids[1])
+    assert batches.cancel_rest(batch_id, by="ada", reason="enough") == 3
+    assert [state(i) for i in ids] == ["succeeded", "running", "cancelled", "cancelled"]
+    assert row(running.id).cancel_reason == "enough"
+    settle(ended(running, "cancelled"))
+    assert (batches.progress(batch_id).state, called()) == ("done", ["on_complete"])
+    assert batches.cancel_rest(batch_id, by="ada") == 0
+
+
+def test_what_failed_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CHUNK", 2)
+    batch_id, ids = members(7, **CALLBACKS)
+    for job_id in ids[:5]:
+        fail(job_id)
+    succeed(*[claim_again(job_id) for job_id in ids[5:]])
+    assert batches.retry_failed(batch_id, by="ada", reason="mended", attempts=2) == 5
+    progress = batches.progress(batch_id)
+    assert (progress.failed, progress.generation, progress.state) == (0, 2, "sealed")
+    succeed(*[claim_again(job_id) for job_id in ids[:5]])
+    assert batches.progress(batch_id).succeeded == 7
+    assert called() == ["on_complete", "on_complete", "on_failure", "on_success"]
+
+
+def test_what_runs_on_by_a_replay_is_not_retried() -> None:
+    batch_id, ids = members(2)
+    for job_id in ids:
+        fail(job_id)
+    replay(ids[0], by="ada")
+    assert batches.retry_failed(batch_id, by="ada") == 1
+    assert [state(i) for i in ids] == ["failed", "pending"]
+    progress = batches.progress(batch_id)
+    assert (progress.failed, progress.done, progress.state) == (1, 1, "sealed")
+
+
+# ---- races
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_seal_waits_for_who_is_adding() -> None:
+    batch = jobs.batch()
+    sealed: list[int] = []
+
+    def seal() -> None:
+        batches.seal(batch.id)
+        sealed.append(1)
+        connection.close()
+
+    with transaction.atomic():
+        batch.add(Noop())
+        thread = threading.Thread(target=seal)
+        thread.start()
+        wait_until(somebody_waits)
+        assert not sealed
+    thread.join(10)
+    assert batches.progress(batch.id).total == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_adds_at_the_same_time_does_not_wait() -> None:
+    batch = jobs.batch()
+
+    def add() -> UUID:
+        with transaction.atomic():
+            made = batch.add(Noop()).id
+            gate.wait(10)  # all of them are within their transactions here
+            return made
+
+    gate = threading.Barrier(6)
+    ids = at_once([add] * 6)
+    batch.seal()
+    assert (len(set(ids)), batches.progress(batch.id).total) == (6, 6)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("seed", range(5))
+def test_seal_and_last_ends_meet_and_call_back_once(seed: int) -> None:
+    batch = jobs.batch(**CALLBACKS)
+    claimed = [claim_again(batch.add(Noop()).id) for _ in range(6)]
+    acts: list[Any] = [lambda c=c: succeed(c) for c in claimed]
+    acts.insert(seed, batch.seal)
+    at_once(acts)
+    progress = batches.progress(batch.id)
+    assert (progress.state, progress.succeeded, progress.total) == ("done", 6, 6)
+    assert called() == ["on_complete", "on_success"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_counters_are_true_under_ends_cancels_and_retries_at_once() -> None:
+    batch_id, ids = members(12, **CALLBACKS)
+    claimed = [claim_again(job_id) for job_id in ids[:8]]
+    acts: list[Any] = [lambda c=c: succeed(c) for c in claimed[:4]]
+    acts += [lambda c=c: settle(ended(c, "unrecoverable")) for c in claimed[4:]]
+    acts += [lambda: batches.cancel_rest(batch_id, by="x")]
+    acts += [lambda: batches.retry_failed(batch_id, by="x") for _ in range(3)]
+    at_once(acts)
+    progress = batches.progress(batch_id)
+    found = [state(job_id) for job_id in ids]
+    assert progress.succeeded == found.count("succeeded") == 4
+    assert progress.failed == found.count("failed")
+    assert progress.cancelled == found.count("cancelled")
+
+
+def test_a_claim_without_a_batch_leaves_batches_alone() -> None:
+    batch_id, _ = members(1)
+    succeed(a_claim())
+    assert batches.progress(batch_id).done == 0
