@@ -74,7 +74,7 @@ def test_a_breaker_that_never_failed_leaves_no_row(name: str) -> None:
     assert not Breaker.objects.exists()
 
 
-def test_failures_in_a_row_open_the_circuit(name: str) -> None:
+def test_failures_in_a_row_open_the_circuit(name: str, clock: Clock) -> None:
     breaker = jobs.breaker(name, threshold=3)
     fail(breaker, 2)
     assert (state(name), Breaker.objects.get(name=name).failures) == ("closed", 2)
