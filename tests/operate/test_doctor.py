@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -100,10 +99,6 @@ def member() -> UUID:
         return batch.add(Noop(), delay=60).id
 
 
-def keyed() -> UUID:
-    return jobs.enqueue(Noop(), unique=jobs.Unique("once", timedelta(hours=1))).id
-
-
 def replayed() -> UUID:
     job_id = failed()
     jobs.replay(job_id, by="tester")
@@ -115,7 +110,6 @@ def test_a_sound_database_has_no_violation() -> None:
     holding()
     blocked()
     member()
-    keyed()
     replayed()
     running()
     succeeded()
@@ -239,7 +233,7 @@ FLOW_PLANTS: dict[str, tuple[Any, str, str]] = {
     "batch_total_is_members": (
         member,
         "UPDATE jobs_job SET batch_id = NULL WHERE id = %s",
-        "total 2, members 1",
+        "total 2, members 1; left 2, unfinished 1",
     ),
     "batch_ends_with_members": (
         member,
@@ -247,7 +241,6 @@ FLOW_PLANTS: dict[str, tuple[Any, str, str]] = {
         "WHERE id = %s)",
         "sealed, 2 of 2 ended",
     ),
-    "key_has_job": (keyed, "DELETE FROM jobs_job WHERE id = %s", "and is gone"),
     "one_unfinished_per_line": (
         replayed,
         "UPDATE jobs_job SET state = 'pending', finished_at = NULL WHERE id = %s",
@@ -285,6 +278,19 @@ def test_a_batch_whose_members_were_deleted_after_its_end_is_sound() -> None:
         batch.add(Noop())
     run_jobs()
     run("DELETE FROM jobs_job WHERE batch_id = %s", [batch.id])
+    assert violations() == []
+
+
+def test_a_batch_that_lost_members_and_was_opened_again_is_sound() -> None:
+    with jobs.batch("two") as batch:
+        batch.add(Noop())
+        batch.add(Fail(), max_attempts=1)
+    run_jobs()
+    run("DELETE FROM jobs_job WHERE batch_id = %s AND state = 'succeeded'", [batch.id])
+    [job] = jobs.Job.objects.filter(batch_id=batch.id)
+    jobs.retry(job.id, by="tester")
+    assert violations() == []
+    run_jobs()
     assert violations() == []
 
 
