@@ -20,6 +20,8 @@ _LIMIT = 1000
 
 _CLOSED = """(j.queue = ANY (%s) OR j.kind = ANY (%s) OR j.tenant = ANY (%s)
   OR j.exclusive_key = ANY (%s))"""
+_HELD = """EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue,
+  'kind:' || j.kind, 'key:' || j.kind || ':' || j.limit_key) AND m.closed_until > jobs_clock())"""
 _STALE = f"j.flow & {Flow.PACED} > 0 AND j.queued_at <= jobs_clock() - %s * interval '1 s'"
 
 _WITHDRAW = """
@@ -33,7 +35,7 @@ FROM l WHERE j.id = l.id RETURNING j.id, j.state, j.flow
 
 def withdraw(worker: str) -> int:
     """Queued jobs that may not start are pending again."""
-    return withdraw_closed(worker) + withdraw_stale(worker)
+    return withdraw_closed(worker) + withdraw_held(worker) + withdraw_stale(worker)
 
 
 def withdraw_closed(worker: str) -> int:
@@ -45,6 +47,13 @@ def withdraw_closed(worker: str) -> int:
     for what, name in (scopes.split(scope) for (scope,) in closed):
         names[what].append(name)
     return _move(_CLOSED, [*names.values()], worker, "closed before it started")
+
+
+def withdraw_held(worker: str) -> int:
+    """Queued jobs of scopes that a handler has closed for a while are pending again."""
+    if not sql.rows("SELECT 1 FROM jobs_limiter WHERE closed_until > jobs_clock() LIMIT 1"):
+        return 0
+    return _move(_HELD, [], worker, "closed before it started")
 
 
 def withdraw_stale(worker: str) -> int:

@@ -575,13 +575,13 @@ def test_a_rate_is_read(text: str, per_second: float, burst: float) -> None:
 
 def test_a_limit_key_needs_a_limit(declare: Declare) -> None:
     declare(A)
-    with pytest.raises(jobs.InvalidOption, match="^limit_key: .* no per_key limit"):
+    with pytest.raises(jobs.InvalidOption, match=r"^limit_key: .* no per_key limit"):
         jobs.enqueue(A(), limit_key="x")
 
 
 @pytest.mark.parametrize("arguments", [(-1,), (float("nan"),), (1, "tenant"), (367 * 86400,)])
 def test_a_wrong_rate_limited_is_refused(arguments: Sequence[Any]) -> None:
-    with pytest.raises(ValueError, match="^RateLimited: "):
+    with pytest.raises(ValueError, match=r"^RateLimited: "):
         RateLimited(*arguments)
 
 
