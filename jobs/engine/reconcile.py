@@ -66,6 +66,7 @@ class Reconciler:
         self._every(conf.settings().TICK, "close", closures.refresh)
         # Before ids are pushed again: what is withdrawn has none to push.
         self._every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw_closed(self._worker))
+        self._every(STALE_INTERVAL, "held", lambda: withdrawal.withdraw_held(self._worker))
         self._every(STALE_INTERVAL, "stale", lambda: withdrawal.withdraw_stale(self._worker))
         self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
         self._every(REAP_INTERVAL, "reap", self._reap)

@@ -56,8 +56,10 @@ SELECT k.key, NOT EXISTS (SELECT 1 FROM jobs_slot s WHERE s.key = k.key)
   AND NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = 'key:' || k.key)
   AND EXISTS (SELECT 1 FROM jobs_job j WHERE j.exclusive_key = k.key AND j.state = 'pending'
     AND j.wait = 2)
+  -- A ready one that may not start now is not on its way.
   AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.exclusive_key = k.key AND j.state = 'pending'
-    AND j.wait = 0)
+    AND j.wait = 0 AND NOT ARRAY['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant]
+      && (SELECT jobs_closed()))
 FROM keys k WHERE k.key IS NOT NULL
 """
 

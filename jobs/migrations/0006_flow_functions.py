@@ -72,11 +72,17 @@ BEGIN
   END IF;
 END $$;
 
+CREATE FUNCTION jobs_closed() RETURNS text[] LANGUAGE sql VOLATILE AS $$
+  SELECT coalesce(array_agg(scope), '{}') FROM jobs_closure
+    WHERE until IS NULL OR until > jobs_clock()
+$$;
+
 -- An exclusive key goes to the job that preempted its holder, or is freed for the best that
 -- waits. The waiter is looked for by a second statement, whose snapshot sees what a dispatcher
 -- has put aside while this one waited for the slot.
 CREATE FUNCTION jobs_pass_on_slots(moved uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  closed text[] := jobs_closed();
   freed text[];
   heirs uuid[];
 BEGIN
@@ -87,6 +93,8 @@ BEGIN
     UPDATE jobs_slot s SET job_id = heir.id FROM jobs_job j JOIN jobs_job heir
       ON heir.id = j.preempted_by AND heir.state = 'pending'
       AND heir.exclusive_key = j.exclusive_key
+      AND NOT (closed <> '{}' AND ARRAY['queue:' || heir.queue, 'kind:' || heir.kind,
+        'tenant:' || heir.tenant, 'key:' || heir.exclusive_key] && closed)
     WHERE j.id = ANY (moved) AND s.key = j.exclusive_key AND s.job_id = j.id
       AND j.state NOT IN ('queued', 'running')
     RETURNING s.job_id)
@@ -113,15 +121,20 @@ BEGIN
   END IF;
 END $$;
 
+-- Waiters that may not start now come last, so that a pause holds nobody else up; they come all
+-- the same, so that one of them goes as soon as it may.
 CREATE FUNCTION jobs_wake_keys(freed text[]) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  closed text[] := jobs_closed();
   woken int;
 BEGIN
   UPDATE jobs_job SET wait = 0 WHERE id IN (
     SELECT w.id FROM unnest(freed) AS k(key) CROSS JOIN LATERAL (
       SELECT j.id FROM jobs_job j
       WHERE j.exclusive_key = k.key AND j.state = 'pending' AND j.wait = 2
-      ORDER BY j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w);
+      ORDER BY closed <> '{}' AND ARRAY['queue:' || j.queue, 'kind:' || j.kind,
+          'tenant:' || j.tenant] && closed,
+        j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w);
   GET DIAGNOSTICS woken = ROW_COUNT;
   RETURN woken;
 END $$;
@@ -251,7 +264,7 @@ END $$;
 """
 
 UNFOLLOW = """
-DROP FUNCTION jobs_follow(uuid[]); DROP FUNCTION jobs_pass_on_slots(uuid[]);
+DROP FUNCTION jobs_follow(uuid[]); DROP FUNCTION jobs_closed(); DROP FUNCTION jobs_pass_on_slots(uuid[]);
 DROP FUNCTION jobs_wake_keys(text[]); DROP FUNCTION jobs_pass_on_limits(uuid[]);
 DROP FUNCTION jobs_resolve(uuid[]); DROP FUNCTION jobs_count(uuid[]);
 DROP FUNCTION jobs_conclude(uuid);
@@ -625,11 +638,14 @@ DROP FUNCTION jobs_take_slots(uuid[], text[]); DROP FUNCTION jobs_take_limits(uu
 PREEMPT = """
 CREATE FUNCTION jobs_preempt(most int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  closed text[] := jobs_closed();
   asked int;
 BEGIN
   WITH rival AS MATERIALIZED (
     SELECT DISTINCT ON (w.exclusive_key) w.exclusive_key, w.id, w.priority FROM jobs_job w
     WHERE w.state = 'pending' AND w.exclusive_key IS NOT NULL AND w.wait = 2 AND w.preempts
+      AND NOT (closed <> '{}' AND ARRAY['queue:' || w.queue, 'kind:' || w.kind,
+        'tenant:' || w.tenant, 'key:' || w.exclusive_key] && closed)
     ORDER BY w.exclusive_key, w.rank, w.id),
   holder AS MATERIALIZED (
     SELECT h.id, r.id AS by FROM rival r JOIN jobs_slot s ON s.key = r.exclusive_key

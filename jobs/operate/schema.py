@@ -32,6 +32,7 @@ FUNCTIONS = (
     "jobs_claim",
     "jobs_succeed",
     "jobs_follow",
+    "jobs_closed",
     "jobs_pass_on_slots",
     "jobs_pass_on_limits",
     "jobs_wake_keys",

@@ -451,6 +451,57 @@ def test_the_waiters_for_a_place_are_woken_as_far_as_there_is_room() -> None:
     assert slots.wake_limited() == 0
 
 
+def test_a_waiter_in_a_paused_scope_does_not_hold_up_the_others() -> None:
+    holder = a_job(exclusive="door", priority=100)
+    assert admit() == {holder}
+    best = a_job(exclusive="door", priority=50, tenant="acme")
+    other = a_job(exclusive="door")
+    assert admit() == set()
+    pause("tenant:acme", **WHO)
+    jobs.cancel(holder, **WHO)
+    assert [row(best).wait, row(other).wait] == [2, 0]
+    assert admit() == {other}
+    jobs.cancel(other, **WHO)
+    assert row(best).wait == 0, "it goes as soon as it may"
+    assert admit() == set()
+    resume("tenant:acme", **WHO)
+    assert admit() == {best}
+
+
+def test_a_ready_waiter_that_is_paused_later_does_not_hold_up_the_others() -> None:
+    best, other = a_job(exclusive="door", tenant="acme"), a_job(exclusive="door")
+    sql("UPDATE jobs_job SET wait = 2 WHERE id = %s", [other])
+    watch = slots.Watch()
+    assert watch.wake_forgotten() == 0
+    pause("tenant:acme", **WHO)
+    assert watch.wake_forgotten() == 1
+    assert watch.wake_forgotten() == 0
+    assert admit() == {other}
+    assert state(best) == "pending"
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_paused_job_pushes_nobody_aside(scope: str) -> None:
+    holder = a_job(payload=Echo(text="x"), exclusive="door", queue="elsewhere")
+    assert admit("elsewhere") == {holder}
+    assert claim(holder, queue="elsewhere") == {holder}
+    sql("UPDATE jobs_job SET preemptible = true")
+    rival = a_job(exclusive="door", tenant="acme", priority=50)
+    sql("UPDATE jobs_job SET preempts = true, wait = 2 WHERE id = %s", [rival])
+    pause(scope, **WHO)
+    assert reconcile.preempt() == 0
+    resume(scope, **WHO)
+    assert admit() == set()
+    assert reconcile.preempt() == 1
+    # And one that was paused after it has asked does not get the key.
+    pause(scope, **WHO)
+    move(holder, "pending")
+    sql("SELECT jobs_follow(%s)", [[holder]])
+    assert not Slot.objects.filter(job_id=rival).exists()
+    resume(scope, **WHO)
+    assert admit() == {rival}
+
+
 def test_an_expired_holder_passes_its_key_on() -> None:
     holder, waiter = a_job(exclusive="door", expires=60), a_job(exclusive="door")
     assert admit() == {holder}
