@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import connections
 
-T = TypeVar("T")
 
-
-def at_once(acts: Sequence[Callable[[], T]], timeout: float = 60) -> list[T]:
+def at_once(acts: Sequence[Callable[[], Any]], timeout: float = 60) -> list[Any]:
     """The answers of the acts, all begun together; what the first failing one raised is raised."""
-    answers: dict[int, T] = {}
+    answers: dict[int, Any] = {}
     errors: list[BaseException] = []
     gate = threading.Barrier(len(acts))
 
-    def body(number: int, act: Callable[[], T]) -> None:
+    def body(number: int, act: Callable[[], Any]) -> None:
         try:
             for conn in connections.all():
                 conn.ensure_connection()

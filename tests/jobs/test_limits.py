@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import pytest
 import jobs
 from jobs import registry
 from jobs.context import Signal
-from jobs.engine import claims, closures, dispatch, runner, settler, slots
+from jobs.engine import claims, closures, runner, settler, slots
 from jobs.engine.admission import Closing, close, sync_limits
 from jobs.engine.dispatch import Dispatcher, admit, know_queues, promote
 from jobs.engine.withdrawal import STALE_AFTER, withdraw
@@ -195,8 +196,8 @@ def test_a_dispatcher_syncs_before_it_admits_and_now_and_then(
     assert [state(i) for i in ids].count("queued") == 1
     settings.JOBS = {"QUEUES": {queue: Limit(at_once=2)}}
     assert dispatcher.round() == 0
-    moment = dispatch.time.monotonic() + 30
-    monkeypatch.setattr(dispatch.time, "monotonic", lambda: moment)
+    moment = time.monotonic() + 30
+    monkeypatch.setattr("jobs.engine.dispatch.time.monotonic", lambda: moment)
     assert dispatcher.round() == 1
 
 
