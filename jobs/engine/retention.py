@@ -22,8 +22,10 @@ from jobs import conf, registry
 from jobs.engine import leases, sql
 from jobs.states import JobState
 
-CHUNK = 1000
+PAGE = 1000
 """Rows that one statement looks at."""
+CHUNK = 1000
+"""Rows that one transaction deletes."""
 _COUNTED = 5000
 """Rows that one statement looks at while it only counts."""
 FIRST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -106,12 +108,14 @@ def _jobs(state: JobState, default: timedelta, rule: str, dry_run: bool, chunk: 
     rules = yield from _rules(state, default, rule)
     place: Place = (FIRST, NOBODY)
     while True:
-        page = sql.bound_rows(_PAGE, [state.value, *place, rules.newest, chunk])
+        page = sql.bound_rows(_PAGE, [state.value, *place, rules.newest, PAGE])
         ids = [
             job_id for job_id, kind, finished_at in page if rules.lets_go(kind, finished_at, job_id)
         ]
-        yield _remove(state, ids, dry_run) if ids else NOTHING
-        if len(page) < chunk:
+        for part in _parts(ids, chunk):
+            yield _remove(state, part, dry_run)
+        yield NOTHING
+        if len(page) < PAGE:
             return
         place = (page[-1][2], page[-1][0])
 
@@ -289,10 +293,12 @@ class _Walk:
         )
         place: Place = (FIRST, NOBODY if table is _BATCHES else 0)
         while True:
-            found = sql.rows(page, [*place, before, chunk])
+            found = sql.rows(page, [*place, before, PAGE])
             ids = [row[0] for row in found]
-            yield Portion({self.name: self._remove(ids, before, dry_run)}) if ids else NOTHING
-            if len(found) < chunk:
+            for part in _parts(ids, chunk):
+                yield Portion({self.name: self._remove(part, before, dry_run)})
+            yield NOTHING
+            if len(found) < PAGE:
                 return
             place = (found[-1][1], found[-1][0])
 
@@ -310,6 +316,10 @@ class _Walk:
         return sql.repeating(lambda: sql.run(delete, [ids, before]))
 
 
+def _parts(ids: list[Any], size: int) -> Iterator[list[Any]]:
+    return (ids[first : first + size] for first in range(0, len(ids), size))
+
+
 # ---- a little at a time
 
 
@@ -319,7 +329,7 @@ class Sweeper:
     BUDGET = 0.02
     """Seconds for which it works at a time, and a portion more."""
     CHUNK = 100
-    BUSIEST, USUAL, IDLEST = 0.1, 5.0, 300.0
+    BUSIEST, WALKING, USUAL, IDLEST = 0.1, 0.5, 5.0, 300.0
     """Seconds between two times."""
 
     def __init__(self) -> None:
@@ -340,8 +350,9 @@ class Sweeper:
                 break
         self._gone += total.total()
         if self._steps is not None:
-            # Not through yet: hurry where rows are going, walk on otherwise.
-            self.interval = max(self.BUSIEST, self.interval / 2) if total.total() else self.USUAL
+            # Not through yet: hurry where rows are going, walk past those that stay.
+            hurried = max(self.BUSIEST, self.interval / 2)
+            self.interval = hurried if total.total() else self.WALKING
         else:
             self._rest = self.USUAL if self._gone else min(self.IDLEST, self._rest * 2)
             self.interval = self._rest

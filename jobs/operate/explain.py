@@ -11,6 +11,7 @@ from uuid import UUID
 
 from jobs import conf, registry, scopes
 from jobs.engine import closures, leases, rq, sql
+from jobs.errors import InvalidOption
 from jobs.models import DeadLetter, Effect, Job, Lease, Slot
 from jobs.states import FINAL_STATES, JobState
 
@@ -70,6 +71,8 @@ class Explanation:
 
 def explain(job_id: UUID) -> Explanation:
     """Why the job is not running, or that it is, or how it ended."""
+    if not isinstance(job_id, UUID):
+        raise InvalidOption("job_id", f"must be a UUID, got {job_id!r}")
     job = Job.objects.using(sql.alias()).filter(pk=job_id).first()
     if job is None:
         reason = Reason("not_found", "there is no job of this id: it never was, or its row is gone")

@@ -66,6 +66,8 @@ def test_a_job_that_is_not_there() -> None:
     nobody = uuid7()
     found = explain(nobody)
     assert (found.job_id, found.state, found.codes) == (nobody, None, ("not_found",))
+    with pytest.raises(jobs.InvalidOption, match="job_id: must be a UUID"):
+        explain("x")  # type: ignore[arg-type]
 
 
 # ---- pending
