@@ -237,6 +237,8 @@ def test_a_scope_is_closed_until_its_last_reason_ends(set_clock: SetClock) -> No
     a_blackout()
     pause("queue:default", until=NOON + timedelta(hours=3), **WHO)
     assert closed() == {"queue:default": NOON + timedelta(hours=3)}
+    pause("queue:default", until=NOON + timedelta(minutes=30), **WHO)
+    assert closed() == {"queue:default": NOON + timedelta(hours=1)}
     assert "blackout" in Closure.objects.get().why and "ann" in Closure.objects.get().why
     resume("queue:default", **WHO)
     assert closed() == {"queue:default": NOON + timedelta(hours=1)}
@@ -552,14 +554,15 @@ def test_opening_a_key_waits_for_a_dispatcher_that_puts_a_job_aside() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_dispatcher_that_saw_a_key_closed_does_not_put_aside_what_was_opened_since() -> None:
     pause("key:door", **WHO)
-    mine = a_job(exclusive="door")
+    pause("key:gate", **WHO)
+    mine, other = a_job(exclusive="door"), a_job(exclusive="gate")
     dispatch.know_queues({"default"})
     with transaction.atomic():
         resume("key:door", **WHO)
         dispatcher = in_thread(admit)
         wait_until(waits_for_a_lock)
     dispatcher.join(10)
-    assert state(mine) == "queued"
+    assert (state(mine), state(other)) == ("queued", "pending")
 
 
 @pytest.mark.django_db(transaction=True)
