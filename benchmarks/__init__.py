@@ -15,6 +15,8 @@ Method:
   out. After a drain the rows must agree that every job succeeded.
 * Workers start on a full queue. Before it is filled, TRUNCATE and FLUSHALL; after it is filled,
   VACUUM ANALYZE and CHECKPOINT.
+* What flow control costs is measured beside the engine without it, in turns. Kinds with limits are
+  known only to the processes of workloads that are about limits.
 * Two rq SimpleWorkers run just before each measured drain, in a Redis database of their own.
   Ratios are medians over such neighbours. Two Workers, which fork for every job, run once.
 * Before a drain the driver waits a few seconds for other people's processes to leave the machine

@@ -8,7 +8,7 @@ together). The commit is not part of that; ``fsync`` says what one costs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from benchmarks.bench import Bench
@@ -16,7 +16,7 @@ from benchmarks.drains import drain_engine, quietest
 from benchmarks.result import Check, Figures, Result, quantile
 
 # What tells a statement of the engine from the others.
-STATEMENTS = {"dispatch": "jobs_dispatch(", "claim": "SET state = 'running'"}
+STATEMENTS = {"dispatch": "jobs_dispatch(", "claim": "jobs_claim("}
 
 
 def finished(b: Bench) -> Result:
@@ -28,19 +28,28 @@ def finished(b: Bench) -> Result:
     aged["finished_rows"] = b.sql("SELECT count(*) FROM jobs_job WHERE state = 'succeeded'")
     with logged(b) as log_starts_at:
         drain_engine(b, backlog, 5.0, reset=False)
-    with b.postgres.log.open(errors="replace") as log:
-        log.seek(log_starts_at)
-        durations = statement_durations(log)
-    checks = []
-    for name, times in durations.items():
-        if not times:
-            raise RuntimeError(f"PostgreSQL logged no {name} statement")
-        aged |= {f"{name}_{key}": value for key, value in _shares(times).items()}
-        p99 = aged[f"{name}_p99_ms"]
-        checks.append(Check(f"{name} statement p99", p99, 20, 5, True, unit=" ms"))
+    durations = durations_of(b, log_starts_at, STATEMENTS)
+    aged |= durations
+    checks = [
+        Check(f"{name} statement p99", durations[f"{name}_p99_ms"], 20, 5, True, unit=" ms")
+        for name in STATEMENTS
+    ]
     ratio = round(aged["rate"] / empty["rate"], 2)
     checks.append(Check("x rate on an empty table", ratio, 0.8, 0.95))
     return Result({"jobdesk": aged, "jobdesk_empty": empty}, checks, ratio)
+
+
+def durations_of(b: Bench, log_starts_at: int, marks: Mapping[str, str]) -> Figures:
+    """How long each of the statements took, by PostgreSQL's log from there on."""
+    with b.postgres.log.open(errors="replace") as log:
+        log.seek(log_starts_at)
+        durations = statement_durations(log, marks)
+    found: Figures = {}
+    for name, times in durations.items():
+        if not times:
+            raise RuntimeError(f"PostgreSQL logged no {name} statement")
+        found |= {f"{name}_{key}": value for key, value in _shares(times).items()}
+    return found
 
 
 def _shares(times: list[float]) -> Figures:
@@ -48,15 +57,15 @@ def _shares(times: list[float]) -> Figures:
     return {**found, "max_ms": round(max(times), 3), "statements": len(times)}
 
 
-def age(b: Bench, copies: int) -> None:
-    """Each row of the table has so many older copies, and the planner knows it."""
+def age(b: Bench, copies: int, step: str = "1 h") -> None:
+    """Each row of the table has so many copies, each a step older, and the planner knows it."""
     columns = b.sql(
         "SELECT string_agg(quote_ident(column_name), ', ') FROM information_schema.columns "
         "WHERE table_schema = current_schema() AND table_name = 'jobs_job'"
     )
     older = {"id": "gen_random_uuid()"}
     for name in ("created_at", "run_at", "queued_at", "started_at", "finished_at"):
-        older[name] = f"{name} - n * interval '1 h'"
+        older[name] = f"{name} - n * interval '{step}'"
     values = ", ".join(older.get(name, name) for name in columns.split(", "))
     # The guard lets nothing be born finished; a replica's session is not asked.
     b.sql("SET session_replication_role = replica")
@@ -89,16 +98,18 @@ _ENTRY = re.compile(
 )
 
 
-def statement_durations(lines: Iterable[str]) -> dict[str, list[float]]:
+def statement_durations(
+    lines: Iterable[str], marks: Mapping[str, str] = STATEMENTS
+) -> dict[str, list[float]]:
     """Milliseconds of each of the engine's statements, from PostgreSQL's log."""
-    found: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    found: dict[str, list[float]] = {name: [] for name in marks}
     so_far: dict[str, float] = {}
     for pid, milliseconds, step, text in _entries(lines):
         if step in ("parse", "statement"):
             so_far[pid] = 0.0
         so_far[pid] = so_far.get(pid, 0.0) + milliseconds
         if step in ("execute", "statement"):
-            for name, mark in STATEMENTS.items():
+            for name, mark in marks.items():
                 if mark in text:
                     found[name].append(so_far[pid])
     return found

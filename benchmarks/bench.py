@@ -8,9 +8,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -24,6 +25,14 @@ from config.embedded import Postgres, Valkey
 QUEUE = "default"
 QUIET = 0.3
 """Cores used by strangers above which a run counts as disturbed."""
+TABLES = [
+    *("jobs_job", "jobs_attempt", "jobs_deadletter", "jobs_lease", "jobs_queue"),
+    *("jobs_batch", "jobs_dependency", "jobs_key", "jobs_slot", "jobs_limiter", "jobs_effect"),
+]
+"""What a run leaves behind."""
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+WITH_LIMITS = {"BENCH_LIMITS": "1"}
+"""The processes know the kinds that have limits."""
 LASTING = Path("/var/tmp")  # noqa: S108 - mkdtemp makes a folder of our own in it
 
 
@@ -52,14 +61,17 @@ class Bench:
     def reset(self) -> None:
         """Both stores are empty and written out."""
         self.redis.flushall()
-        self.sql("TRUNCATE jobs_job, jobs_attempt, jobs_deadletter, jobs_lease, jobs_queue CASCADE")
+        self.sql(f"TRUNCATE {', '.join(TABLES)} CASCADE")
         self.sql("CHECKPOINT")
 
-    def stage(self) -> tuple[Processes, Records]:
-        """Processes for the next run, and the file into which their jobs write."""
+    def stage(self, variables: Mapping[str, str] = NO_VARIABLES) -> tuple[Processes, Records]:
+        """Processes for the next run, and the file into which their jobs write.
+
+        The processes see the variables in their environment.
+        """
         self._runs += 1
         out = Records(self.folder / f"run-{self._runs}.bin")
-        environment = {**self.environment, records.VARIABLE: str(out.path)}
+        environment = {**self.environment, **variables, records.VARIABLE: str(out.path)}
         return Processes(environment, self.folder / "processes.log"), out
 
     def sql(self, statement: str, parameters: tuple[Any, ...] = ()) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from benchmarks import bench, records
-from benchmarks.bench import Bench
+from benchmarks.bench import NO_VARIABLES, Bench
 from benchmarks.processes import Processes
 from benchmarks.records import Records
 from benchmarks.result import Check, Figures, Result, median_run, paired_ratio
@@ -24,13 +24,23 @@ BACKLOG_WINDOW = 5.0
 
 
 def drain_engine(
-    b: Bench, size: int, window: float, *, kind: int = records.NOOP, reset: bool = True
+    b: Bench,
+    size: int,
+    window: float,
+    *,
+    kind: int = records.NOOP,
+    reset: bool = True,
+    enqueue: Callable[[int], None] | None = None,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> Figures:
-    """Fills the queue with ``size`` jobs and drains it, for at most ``window`` seconds."""
+    """Fills the queue with ``size`` jobs and drains it, for at most ``window`` seconds.
+
+    ``enqueue`` fills it with other than plain jobs; the processes are given the variables.
+    """
     if reset:
         b.reset()
-    fill(b, size, kind)
-    processes, out = b.stage()
+    fill(b, size, kind, enqueue)
+    processes, out = b.stage(variables)
     b.wait_quiet()
     with processes:
         processes.start(bench.dispatcher(), bench.worker())
@@ -63,7 +73,9 @@ def drain_rq(
     return figures
 
 
-def fill(b: Bench, size: int, kind: int = records.NOOP) -> None:
+def fill(
+    b: Bench, size: int, kind: int = records.NOOP, enqueue: Callable[[int], None] | None = None
+) -> None:
     """The queue holds ``size`` more jobs, written out, and the planner knows it.
 
     Without VACUUM and CHECKPOINT, what filling a large queue leaves to be done in the background
@@ -72,9 +84,12 @@ def fill(b: Bench, size: int, kind: int = records.NOOP) -> None:
     import jobs
     from benchmarks.specimens.handlers import Fail, Noop
 
-    made = (Fail() if kind == records.FAIL else Noop() for _ in range(size))
-    for chunk in chunks(made, CHUNK):
-        jobs.enqueue_many(chunk)
+    if enqueue is not None:
+        enqueue(size)
+    else:
+        made = (Fail() if kind == records.FAIL else Noop() for _ in range(size))
+        for chunk in chunks(made, CHUNK):
+            jobs.enqueue_many(chunk)
     b.sql("VACUUM ANALYZE jobs_job")
     b.sql("CHECKPOINT")
 

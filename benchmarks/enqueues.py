@@ -50,11 +50,11 @@ def atomic_1000(b: Bench) -> Result:
             return sum(_enqueue() == "queued" for _ in range(count))
 
     b.reset()
-    timed = _Timed(b)
+    timed = Timed(b)
     for _ in range(2 if b.quick else 6):
         timed.measure("jobdesk", _open, thousand, size)
-        timed.measure("jobdesk_pending", _closed, thousand, size)
-        timed.measure("rq_simple", _nothing, _rq_enqueues(b), size)
+        timed.measure("jobdesk_pending", closed, thousand, size)
+        timed.measure("rq_simple", nothing, _rq_enqueues(b), size)
     ours = timed.figures("jobdesk")
     check = Check("in one atomic(), per second", ours["rate"], must=8000, aim=15_000)
     return Result(timed.all(), [check], timed.ratio())
@@ -70,11 +70,11 @@ def bulk(b: Bench) -> Result:
     def ours(count: int) -> int:
         return len(jobs.enqueue_many(Noop() for _ in range(count)))
 
-    timed = _Timed(b)
+    timed = Timed(b)
     for _ in range(2 if b.quick else 4):
         b.reset()
-        timed.measure("jobdesk", _nothing, ours, size)
-        timed.measure("rq_simple", _nothing, _rq_bulk(b), size)
+        timed.measure("jobdesk", nothing, ours, size)
+        timed.measure("rq_simple", nothing, _rq_bulk(b), size)
     ratio = timed.ratio()
     return Result(timed.all(), [Check("x rq enqueue_many", ratio, must=2.5, aim=4)], ratio)
 
@@ -84,12 +84,12 @@ def _one_by_one(b: Bench, enqueue: Callable[[], str], must: float, aim: float) -
         return sum(enqueue() == "queued" for _ in range(count))
 
     b.reset()
-    timed = _Timed(b)
+    timed = Timed(b)
     for _ in range(4 if b.quick else 21):
         timed.measure("jobdesk", _open, enqueues, ROUND)
-        timed.measure("rq_simple", _nothing, _rq_enqueues(b), ROUND)
+        timed.measure("rq_simple", nothing, _rq_enqueues(b), ROUND)
     for _ in range(2 if b.quick else 11):
-        timed.measure("jobdesk_pending", _closed, enqueues, ROUND)
+        timed.measure("jobdesk_pending", closed, enqueues, ROUND)
     ratio = timed.ratio()
     return Result(timed.all(), [Check("x rq enqueue", ratio, must, aim)], ratio)
 
@@ -98,7 +98,7 @@ def _enqueue() -> str:
     import jobs
     from benchmarks.specimens.handlers import Noop
 
-    return jobs.enqueue(Noop()).state.value
+    return str(jobs.enqueue(Noop()).state)
 
 
 def _rq_enqueues(b: Bench) -> Callable[[int], int]:
@@ -142,7 +142,7 @@ def _open(b: Bench) -> None:
         time.sleep(CLOSED_FOR)
 
 
-def _closed(b: Bench) -> None:
+def closed(b: Bench) -> None:
     """No dispatcher says that jobs may be born queued."""
     from jobs.engine import rq
 
@@ -151,11 +151,11 @@ def _closed(b: Bench) -> None:
         time.sleep(CLOSED_FOR)
 
 
-def _nothing(b: Bench) -> None:
+def nothing(b: Bench) -> None:
     """Anything may hold."""
 
 
-class _Timed:
+class Timed:
     """Rounds of several contestants; the first of each is a warm-up."""
 
     def __init__(self, b: Bench) -> None:
@@ -189,8 +189,8 @@ class _Timed:
     def all(self) -> dict[str, Figures]:
         return {who: self.figures(who) for who in self._rounds}
 
-    def ratio(self) -> float:
+    def ratio(self, who: str = "jobdesk", beside: str = "rq_simple") -> float:
         """The median of the ratios of neighbouring rounds."""
-        ours = [{"rate": size / took} for took, size, _ in self._rounds["jobdesk"][1:]]
-        plain = [{"rate": size / took} for took, size, _ in self._rounds["rq_simple"][1:]]
+        ours = [{"rate": size / took} for took, size, _ in self._rounds[who][1:]]
+        plain = [{"rate": size / took} for took, size, _ in self._rounds[beside][1:]]
         return paired_ratio(ours, plain)

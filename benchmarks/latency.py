@@ -39,7 +39,7 @@ def _measure_engine(b: Bench, seconds: int) -> Figures:
     states: list[str] = []
 
     def send() -> None:
-        states.append(jobs.enqueue(Stamp(sent=time.monotonic())).state.value)
+        states.append(str(jobs.enqueue(Stamp(sent=time.monotonic())).state))
 
     with processes:
         processes.start(bench.dispatcher(), bench.worker())

@@ -16,6 +16,8 @@ VARIABLE = "BENCH_OUT"
 """Names the file."""
 RECORD = struct.Struct("<ddII")
 NOOP, STAMP, SLEEP, FAIL = 1, 2, 3, 4
+SPAN, BEGUN, TOLD = 5, 6, 7
+"""From when until when a job ran; that it has begun; that it was told to stop."""
 
 _file: int | None = None
 
@@ -54,4 +56,12 @@ class Records:
         while (there := self.count()) < count:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"only {there} of {count} jobs ran within {patience:g} s")
+            time.sleep(0.005)
+
+    def wait_for_kind(self, kind: int, count: int, patience: float = 30.0) -> None:
+        """The file holds so many records of the kind."""
+        deadline = time.monotonic() + patience
+        while (there := len(self.times(kind))) < count:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {there} of {count} records within {patience:g} s")
             time.sleep(0.005)

@@ -66,6 +66,17 @@ def paired_ratio(ours: Sequence[Figures], baseline: Sequence[Figures]) -> float:
     return round(statistics.median(ratios), 2)
 
 
+def spread(seconds: Sequence[float]) -> Figures:
+    """How long it took, in milliseconds: the median, the slowest, and what lies between."""
+    times = [1000 * value for value in seconds]
+    shares = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
+    return {
+        **{name: round(quantile(times, share), 3) for name, share in shares.items()},
+        "max_ms": round(max(times), 3),
+        "measured": len(times),
+    }
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

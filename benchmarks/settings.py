@@ -1,8 +1,17 @@
 """The project's settings, with the specimen jobs of the benchmarks."""
 
+import os
+from datetime import timedelta
+
 from config.settings import *  # noqa: F403
 
 INSTALLED_APPS += ["benchmarks.specimens"]  # noqa: F405
+
+# Where any kind has a limit, the dispatcher asks for it; so most workloads know no such kind.
+if os.environ.get("BENCH_LIMITS"):
+    INSTALLED_APPS += ["benchmarks.limited"]
+if "BENCH_KEEP_DAYS" in os.environ:
+    JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 
 LOGGING = {
     "version": 1,

@@ -6,7 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks import aged, drains, enqueues, latency, memory, waits
+from benchmarks import (
+    aged,
+    batches,
+    cancels,
+    drains,
+    enqueues,
+    fairness,
+    handovers,
+    keys,
+    latency,
+    limits,
+    memory,
+    retention,
+    waits,
+)
 from benchmarks.bench import Bench
 from benchmarks.result import Result
 
@@ -35,5 +49,13 @@ WORKLOADS = [
         for name, size in {"1k": 1000, "10k": 10_000, "100k": 100_000, "1m": 1_000_000}.items()
     ),
     Workload("finished_1m", "100 000 jobs behind 1 000 000 finished ones", aged.finished),
+    Workload("batch_100k", "100 000 jobs of one batch", batches.drain),
+    Workload("limits_cost", "limits and keys that hold nothing back", limits.cost),
+    Workload("fairness_flood", "one tenant beside another's 100 000 jobs", fairness.flood),
+    Workload("wake_100ms", "jobs that wait for each other's key or place", handovers.wake),
+    Workload("cancel_300ms", "running jobs that are cancelled", cancels.seen),
+    Workload("preempt", "jobs that take a key from a running one", handovers.preempt),
+    Workload("retention_1m", "1 000 000 jobs deleted during a drain", retention.deleting),
+    Workload("keys_contended", "enqueuing with unique keys", keys.contended),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

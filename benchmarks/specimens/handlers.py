@@ -1,4 +1,4 @@
-"""The measured jobs. Each has a twin in ``benchmarks.plain`` for the baselines."""
+"""The measured jobs. Those that plain rq can run have a twin in ``benchmarks.plain``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 
 import jobs
 from benchmarks import records
+
+POLL = 0.001
+"""Seconds between two looks whether to stop."""
 
 
 class Noop(jobs.Payload, kind="bench.noop"):
@@ -27,6 +30,26 @@ class AsyncSleep(jobs.Payload, kind="bench.async_sleep"):
 
 class Fail(jobs.Payload, kind="bench.fail"):
     message: str = "as told"
+
+
+class Span(jobs.Payload, kind="bench.span"):
+    seconds: float
+
+
+class Obey(jobs.Payload, kind="bench.obey"):
+    pass
+
+
+class AsyncObey(jobs.Payload, kind="bench.async_obey"):
+    pass
+
+
+class Holder(jobs.Payload, kind="bench.holder"):
+    pass
+
+
+class Rival(jobs.Payload, kind="bench.rival"):
+    sent: float
 
 
 @jobs.handler(Noop)
@@ -55,3 +78,43 @@ async def async_sleep(ctx: jobs.Context, payload: AsyncSleep) -> None:
 def fail(ctx: jobs.Context, payload: Fail) -> None:
     records.append(records.FAIL)
     raise ValueError(payload.message)
+
+
+@jobs.handler(Span)
+def span(ctx: jobs.Context, payload: Span) -> None:
+    began = time.monotonic()
+    time.sleep(payload.seconds)
+    records.append(records.SPAN, began)
+
+
+@jobs.handler(Obey)
+def obey(ctx: jobs.Context, payload: Obey) -> None:
+    records.append(records.BEGUN)
+    while not ctx.should_stop():
+        time.sleep(POLL)
+    records.append(records.TOLD)
+    ctx.checkpoint()
+
+
+@jobs.handler(AsyncObey)
+async def async_obey(ctx: jobs.Context, payload: AsyncObey) -> None:
+    records.append(records.BEGUN)
+    try:
+        await asyncio.sleep(3600)  # a coroutine is told by cancelling it
+    finally:
+        records.append(records.TOLD)
+
+
+@jobs.handler(Holder, preemptible=True)
+def holder(ctx: jobs.Context, payload: Holder) -> None:
+    if ctx.attempt > 1:  # it has done its duty and is back
+        return
+    records.append(records.BEGUN)
+    while True:
+        ctx.checkpoint()
+        time.sleep(POLL)
+
+
+@jobs.handler(Rival, preempts=True)
+def rival(ctx: jobs.Context, payload: Rival) -> None:
+    records.append(records.STAMP, payload.sent)

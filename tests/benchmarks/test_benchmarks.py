@@ -1,6 +1,7 @@
 """The benchmarks run, say clearly what they cannot do, and read PostgreSQL's log rightly."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from benchmarks import report
 from benchmarks.__main__ import main
 from benchmarks.aged import statement_durations
-from benchmarks.result import Check, median_run, paired_ratio
+from benchmarks.result import Check, median_run, paired_ratio, spread
 from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,7 +22,15 @@ def test_list_names_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [workload.name for workload in WORKLOADS]
     assert {"drain_10k", "enqueue_single", "latency_50", "backlog_1m", "memory"} <= set(listed)
+    assert {"batch_100k", "fairness_flood", "wake_100ms", "retention_1m"} <= set(listed)
     assert len(set(listed)) == len(listed)
+
+
+def test_the_documents_name_every_workload() -> None:
+    rows = re.findall(
+        r"^\| (`[^|]+) \|", (ROOT / "docs" / "measuring.md").read_text(), re.MULTILINE
+    )
+    assert re.findall(r"`([^`]+)`", " ".join(rows)) == [workload.name for workload in WORKLOADS]
 
 
 def test_an_unknown_name_ends_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +52,30 @@ def test_a_workload_runs_beside_its_baseline() -> None:
     )
 
 
+def test_handovers_of_a_key_and_of_limits_are_measured() -> None:
+    path = report.OUT / "quick.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks", "--quick", "wake_100ms"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = json.loads(path.read_text())["workloads"]["wake_100ms"]
+    measured = {who: figures["measured"] for who, figures in found.items() if who != "checks"}
+    # Ten jobs in each chain; the first of each took nothing over.
+    assert measured == {
+        "jobdesk exclusive key": 9,
+        "jobdesk limit of 1": 9,
+        "jobdesk limit of 1 per key": 9,
+    }
+    assert len([check for check in found["checks"] if check["must"] == 100]) == 6
+
+
+def test_a_spread_is_told_in_milliseconds() -> None:
+    found = spread([n / 1000 for n in range(100, 0, -1)])
+    assert found == {
+        "p50_ms": 51.0, "p95_ms": 96.0, "p99_ms": 100.0, "max_ms": 100.0, "measured": 100
+    }  # fmt: skip
+
+
 def test_a_check_knows_which_target_it_reached() -> None:
     assert Check("", 30, must=18, aim=28).verdict == "aim"
     assert Check("", 20, must=18, aim=28).verdict == "must"
@@ -62,15 +95,17 @@ def test_medians_of_runs_and_of_pairs() -> None:
 
 LOG = """\
 2026-11-18 10:00:00.000 UTC [11] jobdesk LOG:  duration: 0.500 ms  parse <unnamed>:
-\tWITH l AS MATERIALIZED (SELECT 1)
-\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+\tSELECT *
+\tFROM jobs_claim($1, $2, $3, $4, $5)
 2026-11-18 10:00:00.000 UTC [22] jobdesk LOG:  duration: 2.000 ms  statement: SELECT 1
 2026-11-18 10:00:00.001 UTC [11] jobdesk LOG:  duration: 1.000 ms  bind <unnamed>:
-\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+\tSELECT *
+\tFROM jobs_claim($1, $2, $3, $4, $5)
 2026-11-18 10:00:00.001 UTC [22] jobdesk LOG:  duration: 0.1 ms  parse <unnamed>: SELECT jobs_dispatch($1)
 2026-11-18 10:00:00.001 UTC [22] jobdesk LOG:  duration: 0.2 ms  execute <unnamed>: SELECT jobs_dispatch($1)
 2026-11-18 10:00:00.002 UTC [11] jobdesk LOG:  duration: 4.000 ms  execute <unnamed>:
-\tUPDATE jobs_job j SET state = 'running', attempt = attempt + 1
+\tSELECT *
+\tFROM jobs_claim($1, $2, $3, $4, $5)
 2026-11-18 10:00:00.003 UTC [11] jobdesk LOG:  checkpoint starting: time
 """  # noqa: E501 - as PostgreSQL writes it
 
