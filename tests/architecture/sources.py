@@ -29,6 +29,8 @@ VOCABULARY = frozenset(
         "effects",
         "clockwork",
         "timetable",
+        "scopes",
+        "windows",
     }
 )
 
