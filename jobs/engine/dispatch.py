@@ -178,14 +178,25 @@ class Dispatcher:
 
     def _until_next(self) -> float:
         tick = conf.settings().TICK
-        [(due,)] = sql.rows(
-            "SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job "
-            "WHERE state = 'pending' AND wait = 1"
-        )
-        return tick if due is None else min(tick, max(0.005, due))
+        [moments] = sql.rows(_NEXT)
+        waits = [float(moment) for moment in moments if moment is not None]
+        return min(tick, max(0.005, min(waits, default=tick)))
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True
+
+
+# Seconds until the next job's time comes, and until a bucket that was emptied holds what one round
+# may take.
+_NEXT = """
+SELECT (SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job
+    WHERE state = 'pending' AND wait = 1),
+  (SELECT min((enough - have) / per_second) FROM (
+    SELECT per_second, greatest(1, least(burst, per_second * 0.02)) AS enough,
+      tokens + per_second * extract(epoch FROM jobs_clock() - refilled_at)::float8 AS have
+    FROM jobs_limiter WHERE scope >= 'kind' AND per_second > 0
+      AND (closed_until IS NULL OR closed_until <= jobs_clock())) AS bucket WHERE have < enough)
+"""
 
 
 def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
