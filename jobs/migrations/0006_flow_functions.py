@@ -641,15 +641,17 @@ DECLARE
   closed text[] := jobs_closed();
   asked int;
 BEGIN
+  -- Among those who matter more than the holder: an old one that does not hides no other.
   WITH rival AS MATERIALIZED (
-    SELECT DISTINCT ON (w.exclusive_key) w.exclusive_key, w.id, w.priority FROM jobs_job w
-    WHERE w.state = 'pending' AND w.exclusive_key IS NOT NULL AND w.wait = 2 AND w.preempts
+    SELECT DISTINCT ON (h.id) h.id, w.id AS by, w.priority FROM jobs_job w
+      JOIN jobs_slot s ON s.key = w.exclusive_key JOIN jobs_job h ON h.id = s.job_id
+    WHERE h.state = 'running' AND h.preemptible AND h.preempted_by IS NULL
+      AND h.priority < w.priority AND h.preemptions < most AND w.state = 'pending' AND w.exclusive_key IS NOT NULL AND w.wait = 2 AND w.preempts
       AND NOT (closed <> '{}' AND ARRAY['queue:' || w.queue, 'kind:' || w.kind,
         'tenant:' || w.tenant, 'key:' || w.exclusive_key] && closed)
-    ORDER BY w.exclusive_key, w.rank, w.id),
+    ORDER BY h.id, w.rank, w.id),
   holder AS MATERIALIZED (
-    SELECT h.id, r.id AS by FROM rival r JOIN jobs_slot s ON s.key = r.exclusive_key
-      JOIN jobs_job h ON h.id = s.job_id
+    SELECT h.id, r.by FROM rival r JOIN jobs_job h ON h.id = r.id
     WHERE h.state = 'running' AND h.preemptible AND h.preempted_by IS NULL
       AND h.priority < r.priority AND h.preemptions < most
     ORDER BY h.id FOR NO KEY UPDATE OF h SKIP LOCKED)
