@@ -11,6 +11,15 @@ CREATE TABLE effects (id bigserial PRIMARY KEY, job_id uuid NOT NULL, attempt in
 """
 
 _STEPS = "jsonb_array_elements(j.history) h"
+# From when until when each job held its exclusive key.
+_HELD = """
+  steps AS (SELECT j.id, j.exclusive_key AS key, (t.h->>0)::float8 AS at, t.h->>2 AS state, t.n
+    FROM jobs_job j, jsonb_array_elements(j.history) WITH ORDINALITY AS t(h, n)
+    WHERE j.exclusive_key IS NOT NULL AND j.history_dropped = 0),
+  held AS (SELECT s.id, s.key, s.at AS began, coalesce((SELECT min(e.at) FROM steps e
+      WHERE e.id = s.id AND e.n > s.n AND e.state NOT IN ('queued', 'running')),
+      'infinity') AS ended
+    FROM steps s WHERE s.state = 'queued')"""
 
 CHECKS = {
     "history counts other attempts than the job": f"""
@@ -27,6 +36,12 @@ CHECKS = {
     "an atomic success is there without its effect": """
         SELECT j.id FROM jobs_job j WHERE j.kind = 'test.effect' AND j.state = 'succeeded'
           AND NOT EXISTS (SELECT 1 FROM effects e WHERE e.job_id = j.id)""",
+    "an exclusive key had two holders": f"""
+        WITH {_HELD} SELECT a.id FROM held a JOIN held b ON a.key = b.key AND a.id < b.id
+          AND a.began < b.ended AND b.began < a.ended""",  # noqa: S608 - constant text
+    "a slot belongs to a job that is at its end": """
+        SELECT s.job_id FROM jobs_slot s JOIN jobs_job j ON j.id = s.job_id
+        WHERE j.state NOT IN ('pending', 'queued', 'running')""",
     "an effect comes from another attempt than the one that succeeded": """
         SELECT e.job_id FROM effects e JOIN jobs_job j ON j.id = e.job_id
         WHERE j.state = 'succeeded' AND e.attempt <> j.attempt""",

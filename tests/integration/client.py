@@ -29,7 +29,10 @@ def main() -> None:
 
 
 def respond(request: Any) -> list[str]:
-    """The ids of jobs given as (kind, payload, options); for "doctor", all violations it finds."""
+    """The ids of jobs given as (kind, payload, options); for "doctor", all violations it finds.
+
+    A dict asks for a cancel.
+    """
     if request == "doctor":
         from jobs.operate import doctor
 
@@ -37,6 +40,8 @@ def respond(request: Any) -> list[str]:
     import jobs
     from jobs import registry
 
+    if isinstance(request, dict):
+        return [str(jobs.cancel(UUID(request["cancel"]), **request["options"]).state)]
     drafts = []
     for kind, data, options in request:
         if "job_id" in options:

@@ -27,6 +27,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 QUICK = {"LEASE": 2.0, "HEARTBEAT": 0.5, "DRAIN": 5.0}
 """Settings of a fleet that need not wait long for anything."""
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
+TABLES = (
+    "jobs_job, jobs_lease, jobs_queue, jobs_schedule, jobs_batch, jobs_dependency, jobs_key, "
+    "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, effects"
+)
+"""All that a test may leave behind."""
 Row = tuple[Any, ...]
 Wanted = tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -169,7 +174,7 @@ class Fleet:
         for server in (self.postgres, self.valkey):
             if not server.alive:
                 server.start()
-        self.query("TRUNCATE jobs_job, jobs_lease, jobs_queue, jobs_schedule, effects CASCADE")
+        self.query(f"TRUNCATE {TABLES} CASCADE")
         self.redis.flushall()
 
     @property
@@ -299,11 +304,15 @@ class Fleet:
         """The ids of new jobs that were enqueued in one go."""
         return [UUID(job_id) for job_id in self._ask(list(wanted))]
 
+    def cancel(self, job_id: UUID, **options: Any) -> None:
+        """Somebody cancels the job; raises ClientError where that is refused."""
+        self._ask({"cancel": str(job_id), "options": {"by": "somebody", **options}})
+
     def violations(self) -> list[str]:
         """What the doctor and the checks find wrong; empty when all is well."""
         return [*checks.violations(self.query), *self._ask("doctor")]
 
-    def _ask(self, request: list[Wanted] | str) -> list[str]:
+    def _ask(self, request: list[Wanted] | dict[str, Any] | str) -> list[str]:
         if self._client is None or not self._client.alive:
             self._end_client()
             self._client = Program(
