@@ -319,6 +319,19 @@ def test_a_bucket_never_holds_more_than_its_burst(declare: Declare, set_clock: S
     assert len(fed()) == 4
 
 
+def test_whoever_comes_with_an_older_moment_fills_no_bucket_twice(
+    declare: Declare, set_clock: SetClock
+) -> None:
+    """A dispatcher may wait for the bucket's lock behind one that began later."""
+    set_clock(NOW)
+    declare(A, rate="1/s", burst=5)
+    many(A(), 30)
+    assert len(fed()) == 5
+    for second, expected in [(4, 4), (1, 0), (4, 0), (6, 2)]:
+        set_clock(NOW + second * SECOND)
+        assert len(fed()) == expected
+
+
 def test_a_rate_per_key_gives_each_its_moment(declare: Declare, set_clock: SetClock) -> None:
     set_clock(NOW)
     declare(A, per_key=Limit(rate="2/s"))
