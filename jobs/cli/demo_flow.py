@@ -143,14 +143,15 @@ class AnExclusiveKey(Act):
 
 class ARate(Act):
     title = "jobs at five a second"
-    LEAST = timedelta(seconds=0.8)
+    LEAST = timedelta(seconds=0.9)
 
     def begin(self) -> None:
         for number in range(6):
             self.enqueue("example.knock", {"number": number})
 
     def verdict(self) -> Verdict:
-        starts = sorted(at(job.started_at) for job in self.jobs())
+        # When they were let go; a busy machine may begin them a little later.
+        starts = sorted(at(job.queued_at) for job in self.jobs())
         took = starts[-1] - starts[0]
         good = took >= self.LEAST and self.have_succeeded()
         return good, self.jobs()[-1].state, f"6 starts in {took.total_seconds():.1f} s"

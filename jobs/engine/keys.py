@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
 
-from jobs.engine import sql
+from jobs.engine import bulk, sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.errors import DuplicateJob, JobsError, KeyConflict
@@ -39,6 +39,59 @@ def admit(entry: Entry, insert: Insert) -> UUID | None:
     if existing is not None and entry.unique.on_conflict == "raise":
         _compare(entry, existing)
     return existing
+
+
+def admit_many(entries: list[Entry], now: datetime) -> list[Entry]:
+    """Those of the entries that met somebody, and have to be looked at one by one; the rest is in.
+
+    Only for keys that are held by the row or for a time: a key that may replace a waiting job, or
+    comes twice among the entries, is left to be looked at.
+    """
+    first: dict[tuple[str, str, str], Entry] = {}
+    for e in entries:
+        assert e.unique is not None  # noqa: S101 - the caller has looked
+        if e.unique.for_ != "waiting":
+            first.setdefault((e.unique.key, e.kind, e.tenant), e)
+    ours = _take_many([first[place] for place in sorted(first)])
+    inserted = bulk.copy_new(ours, now) if ours else set()
+    _give_back([e for e in ours if e.id not in inserted and e.unique_is_kept])
+    return [e for e in entries if e.id not in inserted]
+
+
+_TAKE_MANY = """
+INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
+SELECT kind, tenant, key, id, jobs_clock() + keep * interval '1 s'
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::float8[])
+  AS t(kind, tenant, key, id, keep)
+ORDER BY key, kind, tenant
+ON CONFLICT (kind, tenant, key) DO UPDATE SET job_id = EXCLUDED.job_id,
+  expires_at = EXCLUDED.expires_at WHERE k.expires_at <= jobs_clock()
+RETURNING job_id
+"""
+
+
+def _take_many(entries: list[Entry]) -> list[Entry]:
+    """The entries that need no lasting key, or now have it."""
+    kept = [e for e in entries if e.unique_is_kept]
+    if not kept:
+        return entries
+    columns: list[list[object]] = [[], [], [], [], []]
+    for e in kept:
+        assert e.unique is not None  # noqa: S101
+        window = e.unique.for_
+        keep = window.total_seconds() if isinstance(window, timedelta) else None
+        for column, value in zip(
+            columns, (e.kind, e.tenant, e.unique.key, e.id, keep), strict=True
+        ):
+            column.append(value)
+    taken = {row[0] for row in sql.bound_rows(_TAKE_MANY, columns)}
+    return [e for e in entries if not e.unique_is_kept or e.id in taken]
+
+
+def _give_back(entries: list[Entry]) -> None:
+    """Keys taken for rows that could not be inserted are free again, for this transaction."""
+    if entries:
+        sql.run("DELETE FROM jobs_key WHERE job_id = ANY(%s)", [[e.id for e in entries]])
 
 
 def holder(kind: str, tenant: str, key: str) -> UUID | None:

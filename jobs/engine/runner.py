@@ -38,7 +38,8 @@ from jobs.states import JobState
 
 log = logging.getLogger("jobs.handler")
 
-_OBEY_INTERVAL = 0.1
+_OBEY_INTERVAL = 0.05
+_OBEY_GRACE = 1.0
 Result = Success | Ended | None
 """What is left to settle; None when the attempt has settled itself, or lost its job."""
 # The second is what a thread gets that waits for a task which was cancelled.
@@ -245,6 +246,8 @@ async def obey(coroutine: Any, signal: Signal) -> Any:
     while not task.done():
         await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
         if signal.aborted and not task.done():
+            if signal.is_awaited:
+                await asyncio.wait({task}, timeout=_OBEY_GRACE)
             task.cancel()
             await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
     return task.result()
