@@ -99,9 +99,9 @@ def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
     """Plain jobs by COPY, the others one by one; answers which ids stand for earlier jobs."""
     [(now,)] = sql.rows("SELECT jobs_clock()")
     bulk.copy([e for e in entries if not e.after and e.unique is None], now)
-    careful = keys.admit_many([e for e in entries if not e.after and e.unique is not None], now)
+    keyed = [e for e in entries if not e.after and e.unique is not None]
+    taken, careful = keys.admit_many(keyed, now) if keyed else ({}, [])
     careful += [e for e in entries if e.after]
-    taken: dict[UUID, UUID] = {}
     # Everybody takes keys in the same order, so that two bulks cannot wait for each other.
     careful.sort(key=_place)
     for made in parents.members_in_order(careful):

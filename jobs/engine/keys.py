@@ -41,11 +41,11 @@ def admit(entry: Entry, insert: Insert) -> UUID | None:
     return existing
 
 
-def admit_many(entries: list[Entry], now: datetime) -> list[Entry]:
-    """Those of the entries that met somebody, and have to be looked at one by one; the rest is in.
+def admit_many(entries: list[Entry], now: datetime) -> tuple[dict[UUID, UUID], list[Entry]]:
+    """Which entries stand for earlier jobs, and which have to be looked at one by one.
 
-    Only for keys that are held by the row or for a time: a key that may replace a waiting job, or
-    comes twice among the entries, is left to be looked at.
+    The rest is in. Looked at one by one is what may replace a waiting job, raises on another
+    payload, has a chosen id, or met somebody who went away again.
     """
     first: dict[tuple[str, str, str], Entry] = {}
     for e in entries:
@@ -55,7 +55,38 @@ def admit_many(entries: list[Entry], now: datetime) -> list[Entry]:
     ours = _take_many([first[place] for place in sorted(first)])
     inserted = bulk.copy_new(ours, now) if ours else set()
     _give_back([e for e in ours if e.id not in inserted and e.unique_is_kept])
-    return [e for e in entries if e.id not in inserted]
+    left = [e for e in entries if e.id not in inserted]
+    taken = _holders([e for e in left if _is_plain(e)])
+    return taken, [e for e in left if e.id not in taken]
+
+
+def _is_plain(e: Entry) -> bool:
+    return e.unique is not None and e.unique.on_conflict == "return" and not e.chosen_id
+
+
+_HOLDERS = """
+SELECT t.id, coalesce(k.job_id, j.id)
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::boolean[])
+  AS t(kind, tenant, key, id, kept)
+LEFT JOIN jobs_key k ON t.kept AND (k.kind, k.tenant, k.key) = (t.kind, t.tenant, t.key)
+  AND (k.expires_at IS NULL OR k.expires_at > jobs_clock())
+LEFT JOIN jobs_job j ON NOT t.kept AND (j.kind, j.tenant, j.unique_key) = (t.kind, t.tenant, t.key)
+  AND j.state IN ('blocked', 'pending', 'queued', 'running')
+WHERE k.job_id IS NOT NULL OR j.id IS NOT NULL
+"""
+
+
+def _holders(entries: list[Entry]) -> dict[UUID, UUID]:
+    """The jobs that have the entries' keys."""
+    if not entries:
+        return {}
+    columns: list[list[object]] = [[], [], [], [], []]
+    for e in entries:
+        assert e.unique is not None  # noqa: S101
+        row = (e.kind, e.tenant, e.unique.key, e.id, e.unique_is_kept)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return dict(sql.bound_rows(_HOLDERS, columns))
 
 
 _TAKE_MANY = """
