@@ -17,6 +17,7 @@ from django.db import transaction
 from jobs.engine import bulk, sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
+from jobs.engine.pushes import after_commit
 from jobs.errors import DuplicateJob, JobsError, KeyConflict
 from jobs.limits import Unique
 
@@ -214,7 +215,7 @@ UPDATE jobs_job SET payload = %s::jsonb, payload_version = %s, priority = %s,
   wait = CASE WHEN coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s') > jobs_clock()
     THEN 1 ELSE 0 END
 WHERE id = %s AND kind = %s AND tenant = %s AND state IN ('blocked', 'pending') AND attempt = 0
-RETURNING id
+RETURNING exclusive_key, wait
 """
 
 
@@ -241,7 +242,18 @@ def _replace(entry: Entry, job_id: UUID) -> bool:
     start = (entry.run_at, entry.delay)
     weight = entry.priority * PRIORITY_STEP_MS
     values = [entry.text, entry.version, entry.priority, *start, *start, weight, *start]
-    return bool(sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant]))
+    found = sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant])
+    if found and found[0][0] is not None and found[0][1] > 0:
+        _make_way(job_id, found[0][0])
+    return bool(found)
+
+
+def _make_way(job_id: UUID, exclusive: str) -> None:
+    """It may have been the next to get its exclusive key; whoever waits longer must not wait."""
+    sql.run("DELETE FROM jobs_slot WHERE key = %s AND job_id = %s", [exclusive, job_id])
+    if not sql.rows("SELECT 1 FROM jobs_slot WHERE key = %s", [exclusive]):
+        sql.rows("SELECT jobs_wake_keys(%s)", [[exclusive]])
+        after_commit(None)
 
 
 def _compare(entry: Entry, existing: UUID) -> None:
