@@ -198,7 +198,7 @@ def _closing(claim: Claim, error: RateLimited) -> Closing | None:
         return Closing(f"kind:{claim.kind}", claim.queue, None, None, error.delay)
     if claim.limit_key is None:
         return None
-    scope = f"key:{claim.kind}:{claim.limit_key}"
+    scope = f"key:{claim.kind}|{claim.limit_key}"
     return Closing(scope, claim.queue, claim.kind, claim.limit_key, error.delay)
 
 

@@ -403,7 +403,7 @@ WHERE j.preempted_by IS NOT NULL AND (j.state <> 'running' OR NOT j.preemptible
 
 _CALLED_TOO_OFTEN = """
 SELECT b.id, c.payload FROM jobs_batch b JOIN jobs_job c ON c.correlation_id = b.id::text
-  AND c.kind = 'test.echo'
+  AND c.kind = 'test.echo' AND c.replay_of IS NULL
 GROUP BY b.id, c.payload HAVING count(*) > b.generation
 """
 

@@ -158,8 +158,8 @@ def test_keys_follow_their_kind_unless_they_have_numbers_of_their_own(declare: D
     sql("UPDATE jobs_limiter SET at_once = 3, is_declared = false WHERE key = 'y'")
     registry.unregister("test.a")
     declare(A, per_key=Limit(at_once=2))
-    assert limiters()["key:test.a:x"] == (2, None, 1.0, True)
-    assert limiters()["key:test.a:y"] == (3, None, 1.0, False)
+    assert limiters()["key:test.a|x"] == (2, None, 1.0, True)
+    assert limiters()["key:test.a|y"] == (3, None, 1.0, False)
 
 
 def test_rows_of_keys_vanish_with_their_jobs(declare: Declare) -> None:
@@ -167,7 +167,7 @@ def test_rows_of_keys_vanish_with_their_jobs(declare: Declare) -> None:
     [job_id] = many(A(), 1, limit_key="x")
     fed()
     sync_limits()
-    assert "key:test.a:x" in limiters()
+    assert "key:test.a|x" in limiters()
     end(job_id)
     sync_limits()
     assert set(limiters()) == {"key:test.a"}
@@ -181,10 +181,10 @@ def test_the_row_of_an_empty_bucket_is_kept(declare: Declare, set_clock: SetCloc
     end(job_id)
     set_clock(NOW + 59 * SECOND)
     sync_limits()
-    assert "key:test.a:x" in limiters()
+    assert "key:test.a|x" in limiters()
     set_clock(NOW + 60 * SECOND)
     sync_limits()
-    assert "key:test.a:x" not in limiters()
+    assert "key:test.a|x" not in limiters()
 
 
 def test_a_dispatcher_syncs_before_it_admits_and_now_and_then(
@@ -424,7 +424,7 @@ def attempt(job_id: UUID) -> None:
     [
         ("kind", "kind:test.a", {"queue", "key"}),
         ("queue", "queue:default", {"kind", "key"}),
-        ("key", "key:test.a:x", {"kind", "queue"}),
+        ("key", "key:test.a|x", {"kind", "queue"}),
     ],
 )
 def test_rate_limited_closes_its_scope_for_everyone(
@@ -536,7 +536,7 @@ def test_a_closed_key_without_a_running_job_opens_again(
 ) -> None:
     set_clock(NOW)
     declare(A, per_key=Limit(at_once=1))
-    close([Closing("key:test.a:x", "default", "test.a", "x", 30)])
+    close([Closing("key:test.a|x", "default", "test.a", "x", 30)])
     made = many(A(), 2, limit_key="x")
     assert fed() == []
     assert slots.wake_limited() == 0
