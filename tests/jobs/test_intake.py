@@ -13,7 +13,7 @@ from django.db import transaction
 
 import jobs
 from jobs import registry
-from jobs.engine import intake, pushes, rq
+from jobs.engine import flow, pushes, rq
 from jobs.engine.dispatch import know_queues, promote
 from tests.jobs.factories import row, sql
 from tests.specimens.handlers import Echo, Fail, Noop
@@ -170,9 +170,9 @@ def test_an_older_job_overtakes_by_and_by(
 ) -> None:
     set_clock(NOW)
     old = jobs.enqueue(Noop(), queue=queue).id
-    set_clock(NOW + timedelta(milliseconds=intake.PRIORITY_STEP_MS - 1))
+    set_clock(NOW + timedelta(milliseconds=flow.PRIORITY_STEP_MS - 1))
     near = jobs.enqueue(Noop(), queue=queue, priority=1).id
-    set_clock(NOW + timedelta(milliseconds=intake.PRIORITY_STEP_MS + 1))
+    set_clock(NOW + timedelta(milliseconds=flow.PRIORITY_STEP_MS + 1))
     late = jobs.enqueue(Noop(), queue=queue, priority=1).id
     assert dispatched(queue) == [near, old, late]
 

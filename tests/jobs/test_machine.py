@@ -112,7 +112,7 @@ class Life(RuleBasedStateMachine):
         payload = Fail() if fragile else Noop()
         options: dict[str, Any] = {"delay": delay, "expires": expires, "priority": priority}
         answer = jobs.enqueue(payload, queue=QUEUE, tenant="t", **options)
-        self.known[answer.id] = Seen(answer.state.value)
+        self.known[answer.id] = Seen(str(answer.state))
 
     @rule(count=st.integers(1, 4))
     def enqueue_many(self, count: int) -> None:
