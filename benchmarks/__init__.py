@@ -8,8 +8,8 @@ alone replaces its own entry there; each says when it was measured.
 Method:
 
 * PostgreSQL and Valkey are started for the run, in a folder below /var/tmp (a disk, where /tmp
-  may be memory), with fsync and synchronous_commit on. The time of an fsync there is printed,
-  because every figure depends on it.
+  may be memory), with fsync and synchronous_commit on, reached over TCP; Valkey writes its log
+  every second. The time of an fsync there is printed, because every figure depends on it.
 * Workers and dispatcher are the real commands. Every handler appends 24 bytes to a file; rates
   come from the time stamps in it, never from what a queue says of itself. The first 5 % are left
   out. After a drain the rows must agree that every job succeeded.

@@ -20,6 +20,7 @@ import redis
 from benchmarks import records
 from benchmarks.processes import ROOT, Processes, cpu_seconds
 from benchmarks.records import Records
+from benchmarks.servers import TcpPostgres, TcpValkey
 from config.embedded import Postgres, Valkey
 
 QUEUE = "default"
@@ -128,7 +129,7 @@ def opened(quick: bool) -> Iterator[Bench]:
     base = Path(
         tempfile.mkdtemp(prefix="jobdesk-bench-", dir=LASTING if LASTING.is_dir() else None)
     )
-    postgres, valkey = Postgres(base / "postgres"), Valkey(base / "valkey")
+    postgres, valkey = TcpPostgres(base / "postgres"), TcpValkey(base / "valkey")
     try:
         with postgres, valkey:
             bench = Bench(base, postgres, valkey, quick)

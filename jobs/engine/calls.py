@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import pq
@@ -17,14 +18,18 @@ from jobs.engine import sql
 
 
 def call(function: str, arguments: Sequence[Any]) -> bytes | None:
-    """What the function answers, as text. Arguments are texts, numbers, UUIDs, moments or None."""
+    """What the function answers, as text. Arguments are texts, numbers, UUIDs, moments or None.
+
+    Where the connection prepares statements (``prepare_threshold`` among the OPTIONS of the
+    database, off by default because poolers may not bear it), so does this.
+    """
     conn = sql.connection()
     conn.ensure_connection()
     conn.validate_no_broken_transaction()
     raw = conn.connection
     values = [None if value is None else str(value).encode() for value in arguments]
     with conn.wrap_database_errors:
-        result = _ask(raw, _statement(function, len(values)), values)
+        result = _ask(raw, function, values)
         if result.status == pq.ExecStatus.TUPLES_OK:
             return result.get_value(0, 0)
         if raw.pgconn.status != pq.ConnStatus.OK:
@@ -39,14 +44,33 @@ def _statement(function: str, arguments: int) -> bytes:
 
 
 def _ask(
-    raw: psycopg.Connection[Any], statement: bytes, values: list[bytes | None]
+    raw: psycopg.Connection[Any], function: str, values: list[bytes | None]
 ) -> pq.abc.PGresult:
+    statement = _statement(function, len(values))
     if raw.autocommit or raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-        return raw.pgconn.exec_params(statement, values)
+        return _run(raw, function, statement, values)
     if raw.isolation_level is None and raw.read_only is None and raw.deferrable is None:
         return _begin_and_ask(raw.pgconn, statement, values)
     raw.execute("SELECT 1")  # psycopg knows how to begin such a transaction
-    return raw.pgconn.exec_params(statement, values)
+    return _run(raw, function, statement, values)
+
+
+_prepared: WeakKeyDictionary[psycopg.Connection[Any], set[str]] = WeakKeyDictionary()
+
+
+def _run(
+    raw: psycopg.Connection[Any], function: str, statement: bytes, values: list[bytes | None]
+) -> pq.abc.PGresult:
+    if raw.prepare_threshold is None:
+        return raw.pgconn.exec_params(statement, values)
+    name = f"call_{function}".encode()
+    known = _prepared.setdefault(raw, set())
+    if function not in known:
+        result = raw.pgconn.prepare(name, statement)
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            return result
+        known.add(function)
+    return raw.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]  # it takes None
 
 
 def _begin_and_ask(
