@@ -50,7 +50,7 @@ def _ask(
     if raw.autocommit or raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return _run(raw, function, statement, values)
     if raw.isolation_level is None and raw.read_only is None and raw.deferrable is None:
-        return _begin_and_ask(raw.pgconn, statement, values)
+        return _begin_and_ask(raw, function, statement, values)
     raw.execute("SELECT 1")  # psycopg knows how to begin such a transaction
     return _run(raw, function, statement, values)
 
@@ -58,29 +58,44 @@ def _ask(
 _prepared: WeakKeyDictionary[psycopg.Connection[Any], set[str]] = WeakKeyDictionary()
 
 
+def _is_prepared(raw: psycopg.Connection[Any], function: str, statement: bytes) -> bool:
+    """Whether the statement is known to the session by its name, from now on or before."""
+    if raw.prepare_threshold is None:
+        return False
+    known = _prepared.setdefault(raw, set())
+    if function not in known:
+        result = raw.pgconn.prepare(_name(function), statement)
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            return False  # the statement itself will say why
+        known.add(function)
+    return True
+
+
 def _run(
     raw: psycopg.Connection[Any], function: str, statement: bytes, values: list[bytes | None]
 ) -> pq.abc.PGresult:
-    if raw.prepare_threshold is None:
-        return raw.pgconn.exec_params(statement, values)
-    name = f"call_{function}".encode()
-    known = _prepared.setdefault(raw, set())
-    if function not in known:
-        result = raw.pgconn.prepare(name, statement)
-        if result.status != pq.ExecStatus.COMMAND_OK:
-            return result
-        known.add(function)
-    return raw.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]  # it takes None
+    if _is_prepared(raw, function, statement):
+        return raw.pgconn.exec_prepared(_name(function), values)  # type: ignore[arg-type]  # it takes None
+    return raw.pgconn.exec_params(statement, values)
+
+
+def _name(function: str) -> bytes:
+    return f"call_{function}".encode()
 
 
 def _begin_and_ask(
-    pgconn: pq.abc.PGconn, statement: bytes, values: list[bytes | None]
+    raw: psycopg.Connection[Any], function: str, statement: bytes, values: list[bytes | None]
 ) -> pq.abc.PGresult:
+    pgconn = raw.pgconn
+    is_prepared = _is_prepared(raw, function, statement)
     results: list[pq.abc.PGresult] = []
     pgconn.enter_pipeline_mode()
     try:
         pgconn.send_query_params(b"BEGIN", None)
-        pgconn.send_query_params(statement, values)
+        if is_prepared:
+            pgconn.send_query_prepared(_name(function), values)
+        else:
+            pgconn.send_query_params(statement, values)
         pgconn.pipeline_sync()
         while pgconn.flush():
             pass

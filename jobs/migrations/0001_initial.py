@@ -2,6 +2,7 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+import django.db.models.lookups
 from django.db import migrations, models
 
 import jobs.ids
@@ -272,51 +273,27 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(
-                            (
-                                "state__in",
-                                [
-                                    "blocked",
-                                    "pending",
-                                    "queued",
-                                    "running",
-                                    "succeeded",
-                                    "failed",
-                                    "cancelled",
-                                    "expired",
-                                ],
-                            )
-                        ),
-                        name="jobs_job_state_known",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                ("owner__isnull", False),
-                                ("state", "running"),
-                                ("token__isnull", False),
+                            django.db.models.lookups.Exact(
+                                django.db.models.lookups.IsNull(models.F("owner"), False),
+                                django.db.models.lookups.Exact(
+                                    models.F("state"), models.Value("running")
+                                ),
                             ),
                             models.Q(
-                                models.Q(("state", "running"), _negated=True),
-                                ("owner__isnull", True),
+                                ("owner__isnull", True), ("token__isnull", False), _connector="OR"
                             ),
-                            _connector="OR",
                         ),
                         name="jobs_job_running_has_owner",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(
-                                ("finished_at__isnull", False),
-                                ("state__in", ["cancelled", "expired", "failed", "succeeded"]),
-                            ),
-                            models.Q(
-                                models.Q(
-                                    ("state__in", ["cancelled", "expired", "failed", "succeeded"]),
-                                    _negated=True,
+                            django.db.models.lookups.Exact(
+                                django.db.models.lookups.IsNull(models.F("finished_at"), False),
+                                django.db.models.lookups.In(
+                                    models.F("state"),
+                                    ["cancelled", "expired", "failed", "succeeded"],
                                 ),
-                                ("finished_at__isnull", True),
-                            ),
-                            _connector="OR",
+                            )
                         ),
                         name="jobs_job_final_has_end",
                     ),

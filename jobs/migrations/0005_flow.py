@@ -531,8 +531,8 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(("open_parents__gt", 0), ("state", "blocked")),
                     models.Q(("state", "blocked"), _negated=True),
+                    ("open_parents__gt", 0),
                     _connector="OR",
                 ),
                 name="jobs_job_blocked_has_parents",

@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q, Value
+from django.db.models.lookups import Exact, In, IsNull
 from django.utils.translation import gettext_lazy as _
 
 from jobs.ids import uuid7
@@ -169,20 +170,19 @@ class Job(Guarded):
                 name="jobs_job_one_per_slot",
             ),
             models.CheckConstraint(
-                condition=Q(state="blocked", open_parents__gt=0) | ~Q(state="blocked"),
+                condition=~Q(state="blocked") | Q(open_parents__gt=0),
                 name="jobs_job_blocked_has_parents",
             ),
+            # PostgreSQL reads each condition anew for every statement: short ones are cheap.
             models.CheckConstraint(
-                condition=Q(state__in=[str(s) for s in JobState]), name="jobs_job_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(state="running", owner__isnull=False, token__isnull=False)
-                | (~Q(state="running") & Q(owner__isnull=True)),
+                condition=Q(
+                    Exact(IsNull(F("owner"), False), Exact(F("state"), Value("running"))),
+                    Q(owner__isnull=True) | Q(token__isnull=False),
+                ),
                 name="jobs_job_running_has_owner",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=_FINAL, finished_at__isnull=False)
-                | (~Q(state__in=_FINAL) & Q(finished_at__isnull=True)),
+                condition=Q(Exact(IsNull(F("finished_at"), False), In(F("state"), _FINAL))),
                 name="jobs_job_final_has_end",
             ),
             models.CheckConstraint(
