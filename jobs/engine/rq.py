@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -95,29 +94,29 @@ def forget_clients() -> None:
 # which a Redis that lost its newest writes is recognised. A key of the wrong type, or a counter
 # that cannot count, can only have been put there by a stranger, and is removed.
 _PUSH = """
-local function expect(key, wanted)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= wanted and kind ~= 'none' then redis.call('DEL', key) end
+local function insist(command, key, ...)
+  local answer = redis.pcall(command, key, ...)
+  if type(answer) == 'table' and answer.err then
+    redis.call('DEL', key)
+    answer = redis.call(command, key, ...)
+  end
+  return answer
 end
-expect(KEYS[1], 'list')
-expect('rq:queues', 'set')
-expect(KEYS[2], 'string')
-local n = #ARGV
 local ids = {}
-for i = 5, n, 2 do
+for i = 5, #ARGV, 2 do
   local id = ARGV[i]
   local key = 'rq:job:' .. id
   redis.call('DEL', key)
   redis.call('HSET', key, 'data', '["' .. ARGV[3] .. '",null,["' .. id .. '"],{}]',
-    'origin', ARGV[1], 'status', 'queued', 'created_at', ARGV[2], 'enqueued_at', ARGV[2],
-    'description', id, 'timeout', ARGV[i + 1], 'result_ttl', '0', 'failure_ttl', '60')
+    'origin', ARGV[1], 'status', 'queued', 'created_at', ARGV[2],
+    'timeout', ARGV[i + 1], 'result_ttl', '0', 'failure_ttl', '60')
   redis.call('EXPIRE', key, ARGV[4])
   ids[#ids + 1] = id
 end
-redis.call('SADD', 'rq:queues', KEYS[1])
+insist('SADD', 'rq:queues', KEYS[1])
 local length = 0
 for i = 1, #ids, 1000 do
-  length = redis.call('RPUSH', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
+  length = insist('RPUSH', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
 end
 local seq = redis.pcall('INCR', KEYS[2])
 if type(seq) ~= 'number' or seq > 9e15 then
@@ -179,7 +178,7 @@ def pushing(
     queue: str, ids: Sequence[tuple[UUID, float]]
 ) -> tuple[str, list[str], list[str | int]]:
     """The script, keys and arguments by which the ids are pushed; it answers as ``push`` does."""
-    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     arguments: list[str | int] = [queue, stamp, ENTRY, HASH_TTL]
     for job_id, timeout in ids:
         # A stock worker kills its child a minute after this; the lease decides long before.

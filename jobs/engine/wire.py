@@ -19,7 +19,9 @@ from jobs.engine import rq
 log = logging.getLogger("jobs.intake")
 
 Answered = Callable[[Any], None]
-_UNREAD_LIMIT = 32
+_LOOK_EVERY = 16
+"""Asking whether an answer has come costs as much as sending."""
+_UNREAD_LIMIT = 64
 
 
 class Wire:
@@ -36,7 +38,8 @@ class Wire:
     ) -> None:
         """The script will run; ``answered`` is called with its answer, once somebody looks."""
         try:
-            self.look(wait=len(self._unread) >= _UNREAD_LIMIT)
+            if len(self._unread) >= _LOOK_EVERY:
+                self.look(wait=len(self._unread) >= _UNREAD_LIMIT)
             mark = self._known.get(script) or self._load(script)
             packed = self._connection.pack_command("EVALSHA", mark, len(keys), *keys, *arguments)
             self._connection.send_packed_command(packed)
