@@ -156,6 +156,21 @@ def redis_keeps_what_it_is_given(**_: Any) -> list[CheckMessage]:
     ]
 
 
+@register("jobs", Tags.security, deploy=True)
+def calls_stay_outside(**_: Any) -> list[CheckMessage]:
+    """Outgoing calls reach public addresses only."""
+    settings = _settings()
+    if settings is None or not settings.HTTP_ALLOW:
+        return []
+    return [
+        Warning(
+            f"outgoing calls may reach {', '.join(settings.HTTP_ALLOW)}, whoever names their URL",
+            "empty JOBS['HTTP_ALLOW'], or leave in it only what strangers may talk to",
+            id="jobs.W020",
+        )
+    ]
+
+
 @register("jobs")
 def schedules_can_make_jobs(**_: Any) -> list[CheckMessage]:
     """Every schedule that is declared in code has a kind with a handler, and sound options."""

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
+from jobs import addresses
 from jobs.errors import ConfigError
 from jobs.limits import Limit
 from jobs.names import label_problem, name_problem
@@ -78,6 +79,14 @@ class Settings:
     """How often one job may be preempted."""
     CANCEL_GRACE: float = 10.0
     """Seconds after which a forced cancel kills a handler that does not stop."""
+    HTTP_ALLOW: tuple[str, ...] = ()
+    """Loopback and private networks, or hosts in them, that outgoing calls may reach."""
+    HTTP_PORTS: tuple[int, ...] = (80, 443)
+    """Ports that outgoing calls may reach, beside those of what HTTP_ALLOW opens."""
+    KEYS: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
+    INDEX_KEY: str = field(default="", repr=False)
+    """Key of blind indexes."""
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):
@@ -119,6 +128,12 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS['WEIGHTS']: tenant {problem}")
         if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
             found.append(f"JOBS['WEIGHTS'][{tenant!r}] must be a whole number from 1 to 100")
+    found += [
+        f"JOBS['HTTP_ALLOW']: {told}" for told in map(addresses.problem, s.HTTP_ALLOW) if told
+    ]
+    for port in s.HTTP_PORTS:
+        if type(port) is not int or not 1 <= port <= 65535:
+            found.append(f"JOBS['HTTP_PORTS']: {port!r} is not a port")
     if problem := name_problem(s.DEFAULT_QUEUE):
         found.append(f"JOBS['DEFAULT_QUEUE'] {problem}")
     return found
@@ -163,6 +178,10 @@ def _coerced(key: str, value: Any) -> Any:
         if _is_number(value):
             return timedelta(seconds=value)
         expected_name = "a timedelta or a number of seconds"
+    elif isinstance(default, tuple):
+        if isinstance(value, list | tuple):
+            return tuple(value)
+        expected_name = "a list"
     elif isinstance(default, Mapping):
         if isinstance(value, Mapping):
             return dict(value)
@@ -171,7 +190,8 @@ def _coerced(key: str, value: Any) -> Any:
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
-    raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {value!r}")
+    shown = type(value).__name__ if "KEY" in key else repr(value)  # it may be a key
+    raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {shown}")
 
 
 def _is_number(value: object) -> bool:
