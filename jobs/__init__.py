@@ -34,6 +34,7 @@ from jobs.errors import (
     KeyTaken,
     MachineError,
     NotAllowed,
+    SealError,
     StaleClaim,
     StaleState,
     UnknownBatch,
@@ -51,6 +52,7 @@ from jobs.outcomes import (
     Unrecoverable,
 )
 from jobs.payloads import Payload
+from jobs.sensitive import Sensitive
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:
@@ -132,6 +134,8 @@ __all__ = [
     "Rate",
     "RateLimited",
     "RetryAfter",
+    "SealError",
+    "Sensitive",
     "Snooze",
     "StaleClaim",
     "StaleState",

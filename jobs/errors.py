@@ -19,6 +19,8 @@
     ├── MachineError            a machine was declared or used wrongly
     │   ├── IllegalMove         no edge leads from the present state to the wanted one
     │   └── StaleState          the row is in another state than the caller expected
+    ├── SealError               a protected value does not open where it stands
+    │   └── UnknownKey          the key ring has no key with its id
     ├── StaleClaim              a write came from an attempt that no longer holds the job
     └── ConfigError             the JOBS setting is wrong
 
@@ -41,6 +43,18 @@ class ConfigError(JobsError):
 
 class HandlerError(JobsError):
     """A handler was declared wrongly."""
+
+
+class SealError(JobsError):
+    """A protected value does not open where it stands; never says the value."""
+
+
+class UnknownKey(SealError):
+    """The key ring has no key with the id that the value was sealed with."""
+
+    def __init__(self, key_id: str, place: str) -> None:
+        self.key_id = key_id
+        super().__init__(f"{place}: sealed with key {key_id!r}, which JOBS['KEYS'] lacks")
 
 
 class EnqueueError(JobsError):

@@ -52,6 +52,8 @@ SURFACE = [
     "Rate",
     "RateLimited",
     "RetryAfter",
+    "SealError",
+    "Sensitive",
     "Snooze",
     "StaleClaim",
     "StaleState",
