@@ -40,7 +40,7 @@ def _one_family() -> Iterator[None]:
 
 
 def _url(client: httpx.Client | httpx.AsyncClient, url: httpx.URL | str) -> httpx.URL | str:
-    is_relative = isinstance(url, str) and client.base_url.host and "://" not in url
+    is_relative = bool(client.base_url.host) and not urls.is_absolute(url)
     return url if is_relative or not isinstance(url, str) else urls.check(url)
 
 

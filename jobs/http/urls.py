@@ -35,7 +35,7 @@ def check(url: str | httpx.URL) -> httpx.URL:
         raise Blocked("a URL with a user name or password may not be called")
     if "@" in url.fragment and url.raw_path == b"/":
         raise Blocked("a URL whose host is ambiguous may not be called")
-    _check_host(url.raw_host.decode("ascii"), url.port or SCHEMES[url.scheme])
+    _check_host(url.raw_host.decode("ascii"), _port(url))
     return url
 
 
@@ -51,6 +51,11 @@ def parsed(text: str) -> httpx.URL:
         raise Blocked("a malformed URL may not be called") from None
 
 
+def is_absolute(url: str | httpx.URL) -> bool:
+    """Whether the URL names a scheme."""
+    return bool(_ABSOLUTE.fullmatch(str(url)))
+
+
 def _with_plain_host(text: str) -> str:
     match = _ABSOLUTE.fullmatch(text)
     if match is None or text.isascii() or not match["rest"].startswith("//"):
@@ -61,6 +66,10 @@ def _with_plain_host(text: str) -> str:
     if not place.startswith("[") and not host.isascii():
         host = idna.encode(host, uts46=True, std3_rules=True).decode("ascii")
     return f"{match['scheme']}://{user}{at}{host}{colon}{port}{slash}{path}"
+
+
+def _port(url: httpx.URL) -> int:
+    return SCHEMES[url.scheme] if url.port is None else url.port
 
 
 def _check_host(host: str, port: int) -> None:
@@ -120,5 +129,5 @@ def onward(before: httpx.Request, after: httpx.Request) -> httpx.Request:
 
 
 def _is_same_host(old: httpx.URL, new: httpx.URL) -> bool:
-    ports = (old.port or SCHEMES[old.scheme], new.port or SCHEMES[new.scheme])
+    ports = (_port(old), _port(new))
     return old.raw_host == new.raw_host and (ports[0] == ports[1] or ports == (80, 443))
