@@ -37,6 +37,8 @@ class Settings:
     """Largest payload, in bytes of JSON."""
     RESULT_LIMIT: int = 65536
     """Largest stored result, in bytes of JSON."""
+    EVENT_LIMIT: int = 16384
+    """Largest payload of an event, in bytes of JSON."""
     MAX_ATTEMPTS: int = 5
     """Attempts of handlers that name no number."""
     TIMEOUT: float = 300.0
@@ -69,6 +71,8 @@ class Settings:
     """How long batches stay that are done and whose members are gone."""
     KEEP_DEAD_LETTERS: timedelta = timedelta(days=90)
     """How long closed dead letters stay, unless their job goes first."""
+    KEEP_FEED: timedelta = timedelta(days=7)
+    """How long events can be read in the feed, rounded up to whole days."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -110,7 +114,9 @@ def _contradictions(s: Settings) -> list[str]:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
         found.append("JOBS['MAX_ATTEMPTS'] must lie between 1 and 1000")
-    for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT"):
+    if not timedelta(hours=1) <= s.KEEP_FEED <= _KEPT_LONGEST:
+        found.append("JOBS['KEEP_FEED'] must be an hour at least and a hundred years at most")
+    for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT", "EVENT_LIMIT"):
         if not 256 <= getattr(s, name) <= 16 * 1024 * 1024:
             found.append(f"JOBS[{name!r}] must lie between 256 bytes and 16 MiB")
     for name in ("PREEMPTION_GRACE", "CANCEL_GRACE"):

@@ -181,9 +181,7 @@ def _key(name: str, spec: object) -> bytes:
         try:
             text = Path(rest).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{name}: {rest} cannot be read ({type(error).__name__})"
-            ) from None
+            raise ConfigError(f"{name}: {rest} cannot be read ({type(error).__name__})") from None
     text = text.strip().rstrip("=").replace("+", "-").replace("/", "_")
     try:
         key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

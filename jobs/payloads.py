@@ -140,7 +140,9 @@ class Payload(BaseModel):
             return frozenset()
         data = self._clear_data()
         return frozenset(
-            leaf for name in self.__sensitive__ & data.keys() for leaf in sensitive.leaves(data[name])
+            leaf
+            for name in self.__sensitive__ & data.keys()
+            for leaf in sensitive.leaves(data[name])
         )
 
     @classmethod

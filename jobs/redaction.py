@@ -30,14 +30,14 @@ DEPTH_LIMIT = 20
 SHORTEST_PART = 4
 """A shorter value is hidden where it is a word of its own, a single character only alone."""
 
-_SECRET = """authorization proxyauthorization password passwd passphrase pwd senha secret token
+_TELLING = """authorization proxyauthorization password passwd passphrase pwd senha secret token
   accesstoken refreshtoken idtoken apikey apitoken accesskey secretkey privatekey signingkey
-  encryptionkey indexkey credential credentials cookie setcookie cookies session sessionid sessionkey
-  csrftoken csrfmiddlewaretoken jwt bearer signature otp pin cvv cvc ssn cardnumber pan iban phone
-  telefone celular dsn"""
+  encryptionkey indexkey credential credentials cookie setcookie cookies session sessionid
+  sessionkey csrftoken csrfmiddlewaretoken jwt bearer signature otp pin cvv cvc ssn cardnumber pan iban
+  phone telefone celular dsn"""
 _DOCUMENT = "cpf cnpj cpfcnpj document documento rg passport"
 _names: dict[str, Callable[[object], str]] = {
-    **dict.fromkeys(_SECRET.split(), lambda _: HIDDEN),
+    **dict.fromkeys(_TELLING.split(), lambda _: HIDDEN),
     **dict.fromkeys(_DOCUMENT.split(), mask_document),
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -132,9 +132,7 @@ def _named(name: object, value: Any, patterns: bool, depth: int) -> Any:
 
 # ---- texts
 
-_EMAIL = re.compile(
-    r"(?<![\w.%+-])[\w.%+'-]{1,64}@[^\W_](?:[\w-]{0,62}\.)+[^\W\d_]{2,63}(?![\w@])"
-)
+_EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+'-]{1,64}@[^\W_](?:[\w-]{0,62}\.)+[^\W\d_]{2,63}(?![\w@])")
 _CPF = re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])|(?<![\w.-])\d{11}(?![\w-])")
 _CNPJ = re.compile(
     r"(?<![\w.-])[0-9A-Z]{2}\.[0-9A-Z]{3}\.[0-9A-Z]{3}/[0-9A-Z]{4}-\d{2}(?![\w-])"
@@ -186,7 +184,8 @@ def _assigned(found: re.Match[str]) -> str:
     quote = value[0] if value[0] in "\"'" else ""
     if value.lower() in ("none", "null", "true", "false", "bearer", "basic", "digest", HIDDEN):
         return found[0]
-    return f"{found['name']}{found['mid']}{quote}{mask(value.strip(quote) if quote else value)}{quote}"
+    shown = mask(value[1:-1] if quote else value)
+    return f"{found['name']}{found['mid']}{quote}{shown}{quote}"
 
 
 def _checked(text: str, is_valid: Callable[[str], bool]) -> str:
@@ -211,11 +210,7 @@ def _is_cpf(text: str) -> bool:
 def _is_cnpj(text: str) -> bool:
     n = [ord(c) - 48 for c in text]
     weights = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2]
-    return (
-        len(set(n)) > 1
-        and n[12] == _digit(n, weights)
-        and n[13] == _digit(n, [6, *weights])
-    )
+    return len(set(n)) > 1 and n[12] == _digit(n, weights) and n[13] == _digit(n, [6, *weights])
 
 
 def _card(found: re.Match[str]) -> str:
@@ -227,10 +222,10 @@ def _card(found: re.Match[str]) -> str:
     return HIDDEN + text[-4:] if sum(doubled) % 10 == 0 else text
 
 
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSAFE_IN_LINES = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+# Also what reorders a line or ends it by Unicode's rules, and what is no text at all.
+_STRANGE = r"\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE = re.compile(rf"[\x00-\x1f{_STRANGE}]")
+_UNSAFE_IN_LINES = re.compile(rf"[\x00-\x08\x0b-\x1f{_STRANGE}]")
 
 
 def visible(text: str, *, multiline: bool = False) -> str:

@@ -43,15 +43,15 @@ class SensitiveMark:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         schema = handler(source)
-        schema["serialization"] = core_schema.wrap_serializer_function_ser_schema(  # type: ignore[index]
-            _serialized, info_arg=True, schema=dict(schema)  # type: ignore[arg-type]
+        schema["serialization"] = core_schema.wrap_serializer_function_ser_schema(
+            _serialized,
+            info_arg=True,
+            schema=dict(schema),  # type: ignore[arg-type]
         )
         return schema
 
 
-def _serialized(
-    value: Any, handler: core_schema.SerializerFunctionWrapHandler, info: Any
-) -> Any:
+def _serialized(value: Any, handler: core_schema.SerializerFunctionWrapHandler, info: Any) -> Any:
     return handler(value) if info.context is CLEAR else HIDDEN
 
 

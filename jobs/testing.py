@@ -27,7 +27,7 @@ import psycopg
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from jobs import registry
+from jobs import keyring, registry, sensitive
 from jobs.backoff import Duration, seconds
 from jobs.context import Signal
 from jobs.engine import claims, dispatch, leases, reconcile, runner, settler, sql
@@ -207,7 +207,9 @@ def check_handler(payload: Payload) -> Any:
     run again after a loss). Due jobs of other kinds are left alone.
     """
     handler = registry.get(payload.kind)
-    again = type(payload).from_text(payload.to_text(16 * 1024 * 1024), payload.version)
+    place = keyring.job_place(uuid7(), "")
+    text = payload.to_text(16 * 1024 * 1024, place)
+    again = type(payload).from_text(text, payload.version, place)
     if again != payload:
         raise AssertionError(f"{payload.kind}: the payload comes back from JSON as {again!r}")
     job_id = enqueue(payload, queue=f"check.{uuid7()}").id
@@ -327,7 +329,8 @@ def _has(payload: type[Payload], job: Job, fields: dict[str, Any]) -> bool:
         return True
     [(text,)] = sql.rows("SELECT payload::text FROM jobs_job WHERE id = %s", [job.id])
     try:
-        stored = payload.from_text(text, job.payload_version)
+        place = sensitive.place_of(text, job.id, job.tenant)
+        stored = payload.from_text(text, job.payload_version, place)
     except JobsError:
         return False
     return all(getattr(stored, name) == value for name, value in fields.items())
