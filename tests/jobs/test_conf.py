@@ -105,6 +105,12 @@ WRONG: list[tuple[str, Any]] = [
     ("CANCEL_GRACE", -0.1),
     ("CANCEL_GRACE", float("inf")),
     ("CANCEL_GRACE", None),
+    ("HTTP_ALLOW", "localhost"),
+    ("HTTP_ALLOW", ["0.0.0.0/0"]),
+    ("HTTP_ALLOW", [7]),
+    ("HTTP_PORTS", 443),
+    ("HTTP_PORTS", [0]),
+    ("HTTP_PORTS", ["443"]),
 ]
 
 
