@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from httpx import URL, AsyncByteStream, Auth, HTTPStatusError, Request, Response, Timeout
+from httpx import URL, Auth, Headers, HTTPStatusError, Request, Response, Timeout
 
 from jobs.errors import InvalidOption
 from jobs.http.clients import REDIRECTS, AsyncClient, Client
@@ -31,12 +31,12 @@ from jobs.http.waits import retry_after
 
 __all__ = [
     "URL",
-    "AsyncByteStream",
     "AsyncClient",
     "Auth",
     "Blocked",
     "Client",
     "HTTPStatusError",
+    "Headers",
     "HttpError",
     "Request",
     "Response",
@@ -92,7 +92,7 @@ def client(
         total,
         redirects,
         base_url=_base(base_url),
-        headers={**_HEADERS, **(headers or {})},
+        headers=_with_ours(headers),
         auth=auth,
         timeout=Timeout(step, connect=connect),
     )
@@ -118,7 +118,7 @@ def async_client(
         total,
         redirects,
         base_url=_base(base_url),
-        headers={**_HEADERS, **(headers or {})},
+        headers=_with_ours(headers),
         auth=auth,
         timeout=Timeout(step, connect=connect),
     )
@@ -150,6 +150,12 @@ def get(url: str, **options: Any) -> Response:
 def post(url: str, **options: Any) -> Response:
     """The answer to a POST; see ``request``."""
     return request("POST", url, **options)
+
+
+def _with_ours(headers: Mapping[str, str] | None) -> Headers:
+    merged = Headers(_HEADERS)
+    merged.update(headers or {})
+    return merged
 
 
 def _base(url: str) -> URL:

@@ -243,8 +243,13 @@ class AsyncBackend(httpcore.AsyncNetworkBackend):
     async def _resolved(self, host: str, seconds: float) -> list[Address]:
         try:
             with anyio.fail_after(seconds):
+                # A limiter of its own: resolvers that hang do not keep the others waiting.
                 return await anyio.to_thread.run_sync(
-                    resolve, host, self._resolver or lookup, abandon_on_cancel=True
+                    resolve,
+                    host,
+                    self._resolver or lookup,
+                    abandon_on_cancel=True,
+                    limiter=anyio.CapacityLimiter(1),
                 )
         except TimeoutError:
             detail = f"the resolver took more than {seconds:.1f} s"

@@ -71,6 +71,14 @@ def _one_family(host: str) -> Iterator[None]:
         raise Unreachable(f"{host} gave no proper answer", detail) from None
 
 
+def _response(
+    answer: httpcore.Response, headers: list[tuple[bytes, bytes]], stream: Any
+) -> httpx.Response:
+    # The raw connection, which is among the extensions, stays here.
+    told = {k: v for k, v in answer.extensions.items() if k in ("http_version", "reason_phrase")}
+    return httpx.Response(answer.status, headers=headers, stream=stream, extensions=told)
+
+
 class Transport(httpx.BaseTransport):
     """Every request is checked, every connection judged, every answer bounded."""
 
@@ -98,7 +106,7 @@ class Transport(httpx.BaseTransport):
             raise
         assert isinstance(answer.stream, Iterable)  # noqa: S101 - what a pool of this kind gives
         stream = bodies.Stream(answer.stream, body, partial(_one_family, host))
-        return httpx.Response(answer.status, headers=headers, stream=stream)
+        return _response(answer, headers, stream)
 
     def close(self) -> None:
         self._pool.close()
@@ -133,7 +141,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             raise
         assert isinstance(answer.stream, AsyncIterable)  # noqa: S101 - what such a pool gives
         stream = bodies.AsyncStream(answer.stream, body, partial(_one_family, host))
-        return httpx.Response(answer.status, headers=headers, stream=stream)
+        return _response(answer, headers, stream)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

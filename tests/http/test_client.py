@@ -26,6 +26,15 @@ def test_a_body_goes_out_as_it_is(send: Send, world: World) -> None:
     assert world.secure.headers()["user-agent"] == "django-jobdesk"
 
 
+def test_a_header_of_ours_may_be_replaced(send: Send, world: World) -> None:
+    world.secure.replies["/"] = answer(b"", "200 Fine")
+    got = send("GET", URL, headers={"user-agent": "theirs"})
+    assert world.secure.seen[0].lower().count(b"user-agent:") == 1
+    assert world.secure.headers()["user-agent"] == "theirs"
+    assert (got.reason_phrase, got.http_version) == ("Fine", "HTTP/1.1")
+    assert "network_stream" not in got.extensions
+
+
 def test_one_call_needs_no_client(world: World) -> None:
     world.secure.replies |= {"/": answer(b"hello"), "/?a=1": answer(b"asked")}
     assert http.get(URL, **world.options).text == "hello"

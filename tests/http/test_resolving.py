@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -149,6 +150,32 @@ def test_a_resolver_that_hangs_is_given_up(send: Send) -> None:
     finally:
         timer.cancel()
         release.set()
+
+
+def test_many_resolvers_that_hang_keep_nobody_waiting(world: World) -> None:
+    release = threading.Event()
+
+    def hang(host: str) -> list[str]:
+        if host.startswith("slow"):
+            release.wait(20)
+        return [PUBLIC]
+
+    async def run() -> str:
+        async with http.async_client(resolver=hang, total=15) as client:
+            slow = [
+                asyncio.create_task(client.get(f"http://slow{n}.example.com/")) for n in range(45)
+            ]
+            await asyncio.sleep(0)
+            try:
+                return (await client.get("http://api.example.com/")).text
+            finally:
+                for task in slow:
+                    task.cancel()
+                await asyncio.gather(*slow, return_exceptions=True)
+                release.set()
+
+    world.plain.replies["/"] = answer(b"hello")
+    assert asyncio.run(run()) == "hello"
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"])
