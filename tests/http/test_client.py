@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import ssl
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -165,6 +167,16 @@ def test_no_url_is_logged(send: Send, world: World, caplog: pytest.LogCaptureFix
     logging.getLogger().setLevel(logging.INFO)
     send("GET", URL + "?token=secret")
     assert "secret" not in caplog.text
+
+
+def test_every_option_and_error_is_documented() -> None:
+    told = Path(http.__file__).parents[2].joinpath("docs", "http.md").read_text()
+    rows = "".join(line for line in told.splitlines() if line.startswith("| `"))
+    for make in (http.client, http.async_client):
+        for option in inspect.signature(make).parameters:
+            assert f"`{option}`" in rows, option
+    for error in http.HttpError.__subclasses__():
+        assert f"| `{error.__name__}` | {'yes' if error.transient else 'no'} |" in rows
 
 
 # ---- waits
