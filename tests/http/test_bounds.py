@@ -28,23 +28,23 @@ def chunked(body: bytes, **headers: str) -> bytes:
 # ---- size
 
 
-@pytest.mark.parametrize(
-    ("reply", "fits"),
-    [
-        (answer(b"x" * 1000), True),
-        (answer(b"x" * 1001), False),
-        (chunked(b"x" * 1000), True),
-        (chunked(b"x" * 1001), False),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", False),
-        (answer(gzip.compress(b"x" * 1000), Content_Encoding="gzip"), True),
-        (answer(gzip.compress(b"x" * 1001), Content_Encoding="gzip"), False),
-        (chunked(gzip.compress(b"x" * 1001), Content_Encoding="GZip"), False),
-        (answer(zlib.compress(b"x" * 1000), Content_Encoding="deflate"), True),
-        (answer(zlib.compress(b"x" * 1001), Content_Encoding="deflate"), False),
-        (answer(zlib.compress(b"x" * 1000)[2:-4], Content_Encoding="deflate"), True),
-        (answer(gzip.compress(b"x" * MIB * 20), Content_Encoding="gzip"), False),
-    ],
-)
+SIZED: list[tuple[bytes, bool]] = [
+    (answer(b"x" * 1000), True),
+    (answer(b"x" * 1001), False),
+    (chunked(b"x" * 1000), True),
+    (chunked(b"x" * 1001), False),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", False),
+    (answer(gzip.compress(b"x" * 1000), Content_Encoding="gzip"), True),
+    (answer(gzip.compress(b"x" * 1001), Content_Encoding="gzip"), False),
+    (chunked(gzip.compress(b"x" * 1001), Content_Encoding="GZip"), False),
+    (answer(zlib.compress(b"x" * 1000), Content_Encoding="deflate"), True),
+    (answer(zlib.compress(b"x" * 1001), Content_Encoding="deflate"), False),
+    (answer(zlib.compress(b"x" * 1000)[2:-4], Content_Encoding="deflate"), True),
+    (answer(gzip.compress(b"x" * MIB * 20), Content_Encoding="gzip"), False),
+]
+
+
+@pytest.mark.parametrize(("reply", "fits"), SIZED, ids=range(len(SIZED)))
 def test_an_answer_has_a_size(send: Send, world: World, reply: bytes, fits: bool) -> None:
     world.plain.replies["/"] = reply
     if fits:
@@ -75,24 +75,24 @@ def test_what_is_unpacked_is_whole() -> None:
         body.finish()
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        answer(b"no gzip at all", Content_Encoding="gzip"),
-        answer(gzip.compress(b"x" * 100)[:-9], Content_Encoding="gzip"),
-        answer(b"\xff\xff\xff", Content_Encoding="deflate"),
-        answer(b"x", Content_Encoding="br"),
-        answer(b"x", Content_Encoding="zstd"),
-        answer(gzip.compress(gzip.compress(b"x")), Content_Encoding="gzip, gzip"),
-        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"HTTP/1.1 999999 Hm\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000,
-        b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: https://[::1\r\n\r\n",
-        b"",
-    ],
-)
+IMPROPER = [
+    answer(b"no gzip at all", Content_Encoding="gzip"),
+    answer(gzip.compress(b"x" * 100)[:-9], Content_Encoding="gzip"),
+    answer(b"\xff\xff\xff", Content_Encoding="deflate"),
+    answer(b"x", Content_Encoding="br"),
+    answer(b"x", Content_Encoding="zstd"),
+    answer(gzip.compress(gzip.compress(b"x")), Content_Encoding="gzip, gzip"),
+    b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
+    b"SSH-2.0-OpenSSH_9.6\r\n",
+    b"HTTP/1.1 999999 Hm\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+    b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000,
+    b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: https://[::1\r\n\r\n",
+    b"",
+]
+
+
+@pytest.mark.parametrize("reply", IMPROPER, ids=range(len(IMPROPER)))
 def test_an_improper_answer_is_one_of_the_family(send: Send, world: World, reply: bytes) -> None:
     def send_and_hang_up(line: socket.socket, closing: threading.Event) -> None:
         line.sendall(reply)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from jobs import http
+from jobs.http.transport import default_context
 from tests.http.conftest import Send
-from tests.http.servers import OTHER, PUBLIC, World, answer
+from tests.http.servers import OTHER, PEM, PUBLIC, World, answer
 
 
 def test_the_connection_goes_to_the_address_that_was_judged(send: Send, world: World) -> None:
@@ -142,11 +143,12 @@ def test_a_resolver_that_hangs_is_given_up(send: Send) -> None:
         release.wait(20)
         return [PUBLIC]
 
-    timer = threading.Timer(1.0, release.set)
+    timer = threading.Timer(10, release.set)
     timer.start()
     try:
         with pytest.raises(http.TooSlow, match=r"api\.example\.com cannot be reached"):
             send("GET", "http://api.example.com/", resolver=hang, total=0.2)
+        assert not release.is_set()
     finally:
         timer.cancel()
         release.set()
@@ -188,6 +190,19 @@ def test_the_environment_names_no_proxy(
     for scheme in ("http", "https"):
         assert send("GET", f"{scheme}://api.example.com/").text == "hello"
     assert {address for address, _ in world.dialed} == {PUBLIC}
+
+
+def test_the_environment_names_no_authority(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.secure.replies["/"] = answer(b"hello")
+    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    monkeypatch.setenv("SSL_CERT_DIR", str(PEM.parent))
+    default_context.cache_clear()
+    try:
+        with pytest.raises(http.Unreachable):
+            http.get("https://api.example.com/", resolver=world.resolve)
+    finally:
+        default_context.cache_clear()
+    assert http.get("https://api.example.com/", **world.options).text == "hello"
 
 
 def test_loopback_is_reached_where_it_is_opened(settings: Any, world: World) -> None:
