@@ -2,7 +2,7 @@
 
 A sealed value is text, ``enc1.<key id>.<base64 of nonce, ciphertext and tag>``. Table, column, row
 and tenant are authenticated with it: moved anywhere else, it does not open. Each tenant has a key
-of its own, derived from the key of the ring. ``python -m jobs.keyring`` makes a new key.
+of its own, derived from the key of the ring. ``python -m jobs.newkey`` makes a new key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hmac
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -144,7 +143,7 @@ def index_key() -> bytes:
     return _current_index[1]
 
 
-_MAKE = "python -m jobs.keyring makes a key"
+_MAKE = "python -m jobs.newkey makes a key"
 
 
 def _load(specs: Mapping[str, object]) -> KeyRing:
@@ -208,7 +207,3 @@ def blind_index(value: str, purpose: str, tenant: str = "") -> str:
 def job_place(job_id: UUID, tenant: str) -> Place:
     """Where the payload of a job belongs."""
     return Place("jobs_job", "payload", str(job_id), tenant)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode() + "\n")

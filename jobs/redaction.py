@@ -33,8 +33,8 @@ SHORTEST_PART = 4
 _TELLING = """authorization proxyauthorization password passwd passphrase pwd senha secret token
   accesstoken refreshtoken idtoken apikey apitoken accesskey secretkey privatekey signingkey
   encryptionkey indexkey credential credentials cookie setcookie cookies session sessionid
-  sessionkey csrftoken csrfmiddlewaretoken jwt bearer signature otp pin cvv cvc ssn cardnumber pan iban
-  phone telefone celular dsn"""
+  sessionkey csrftoken csrfmiddlewaretoken jwt bearer signature otp pin cvv cvc ssn cardnumber pan
+  iban phone telefone celular dsn"""
 _DOCUMENT = "cpf cnpj cpfcnpj document documento rg passport"
 _names: dict[str, Callable[[object], str]] = {
     **dict.fromkeys(_TELLING.split(), lambda _: HIDDEN),

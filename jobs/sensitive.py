@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, GetCoreSchemaHandler
@@ -42,13 +42,11 @@ class SensitiveMark:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        schema = handler(source)
-        schema["serialization"] = core_schema.wrap_serializer_function_ser_schema(
-            _serialized,
-            info_arg=True,
-            schema=dict(schema),  # type: ignore[arg-type]
+        inner: dict[str, Any] = dict(handler(source))
+        masking = core_schema.wrap_serializer_function_ser_schema(
+            _serialized, info_arg=True, schema=cast("core_schema.CoreSchema", inner)
         )
-        return schema
+        return cast("core_schema.CoreSchema", {**inner, "serialization": masking})
 
 
 def _serialized(value: Any, handler: core_schema.SerializerFunctionWrapHandler, info: Any) -> Any:
