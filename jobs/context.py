@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from jobs.effects import AsyncCall, AsyncProbe, Call, OnDoubt, Probe, Terms
+from jobs.errors import EventError
+from jobs.events import Audience, Message, message
 from jobs.outcomes import Stopped
 from jobs.watch import LOOK_INTERVAL, watch
 
@@ -63,6 +67,8 @@ class EffectLedger(Protocol):
     ) -> Any: ...
 
 
+EVENT_LIMIT = 1000
+"""Events that an attempt may keep until its end."""
 PROGRESS_INTERVAL = 0.5
 """Seconds between two writes of a job's progress; the last one is always written."""
 
@@ -87,6 +93,9 @@ class Context:
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger
+    _write_message: Callable[[Message], None]
+    _in_transaction: Callable[[], bool]
+    _messages: list[Message] = field(default_factory=list)
     _progress_at: float = 0.0
     _cleanup: ExitStack | None = None
 
@@ -155,6 +164,44 @@ class Context:
         self._progress_at = moment
         if not self._write_progress({"done": done, "total": total, "note": note[:200]}):
             raise Stopped("lease_lost")
+
+    def emit(
+        self,
+        topic: str,
+        payload: Mapping[str, Any] | BaseModel,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        audience: Audience = "tenant",
+        at_once: bool = False,
+    ) -> UUID:
+        """Tells an event; answers its id.
+
+        Inside a transaction it is told with that transaction. Outside of one it is told together
+        with the success of the job, in the same transaction, and not at all where the attempt ends
+        otherwise; ``at_once`` tells it now, whatever becomes of the attempt (not in a coroutine).
+        The key is the job's own unless another is given, and so is the tenant.
+        """
+        made = message(
+            topic,
+            payload,
+            key=f"job:{self.job_id}" if key is None else key,
+            tenant=self.tenant if tenant is None else tenant,
+            audience=audience,
+        )
+        if at_once or self._in_transaction():
+            self._write_message(made)
+        elif len(self._messages) >= EVENT_LIMIT:
+            raise EventError(
+                "emit", f"an attempt keeps at most {EVENT_LIMIT} events until its end; use at_once"
+            )
+        else:
+            self._messages.append(made)
+        return made.id
+
+    def collected(self) -> tuple[Message, ...]:
+        """The events that are to be told with the job's success."""
+        return tuple(self._messages)
 
     def effect(
         self,

@@ -15,7 +15,7 @@ from django.db import Error, connections, transaction
 
 from jobs import conf, jsontext, redaction, registry, sensitive
 from jobs.context import Context, Signal
-from jobs.engine import parents, sql
+from jobs.engine import outbox, parents, sql
 from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
@@ -83,7 +83,8 @@ def _attempt(
     try:
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
-        return Success(claim, _call(handler, context, payload, await_it))
+        text = _call(handler, context, payload, await_it)
+        return Success(claim, text, context.collected())
     except StaleClaim as error:
         failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
@@ -132,7 +133,8 @@ def _call_atomic(
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
-            if claim.id not in settle_successes([Success(claim, text)], worker):
+            done = Success(claim, text, context.collected())
+            if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
         # Django may have connected anew by now.
@@ -270,6 +272,8 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
             log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
         ),
         _write_progress=write_progress,
+        _write_message=outbox.write,
+        _in_transaction=lambda: not sql.in_event_loop() and sql.in_transaction(),
         _ledger=Ledger(claim, is_atomic=handler.atomic),
         _read_parents=lambda: parents.results(claim.id),
     )

@@ -27,6 +27,7 @@ VOCABULARY = frozenset(
         "ids",
         "fingerprints",
         "effects",
+        "events",
         "clockwork",
         "timetable",
         "scopes",

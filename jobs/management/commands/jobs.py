@@ -14,6 +14,7 @@ from jobs.cli import (
     explain,
     keys,
     pauses,
+    relay,
     retention,
     run,
     schedules,
@@ -21,7 +22,7 @@ from jobs.cli import (
 )
 from jobs.errors import JobsError
 
-MODULES = (run, worker, dispatch, doctor, explain, pauses, retention, schedules, keys, demo)
+MODULES = (run, worker, dispatch, relay, doctor, explain, pauses, retention, schedules, keys, demo)
 VERBS = {module.VERB.name: module.VERB for module in MODULES}
 
 
