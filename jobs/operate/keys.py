@@ -81,8 +81,10 @@ def _column_store(field: EncryptedField) -> Store:
     assert meta.pk is not None  # noqa: S101 - a concrete model has one
 
     def reseal(text: str, place: Place, current: str) -> str:
+        if text.startswith(f"{keyring.FORMAT}.{current}."):
+            return text
         ring = keyring.ring()
-        return text if keyring.key_id(text) == current else ring.seal(ring.open(text, place), place)
+        return ring.seal(ring.open(text, place), place)
 
     return Store(
         name=f"{meta.db_table}.{field.column}",
@@ -91,7 +93,7 @@ def _column_store(field: EncryptedField) -> Store:
         key=quote(str(meta.pk.column)),
         columns=f", {tenant}" if tenant else "",
         value=column,
-        like=f"{keyring.FORMAT}.%",
+        like="%",
         cast="",
         places=lambda row: field.place_of(row[0], row[2] if tenant else ""),
         key_ids=lambda text: [keyring.key_id(text)],
