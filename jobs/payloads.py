@@ -68,6 +68,15 @@ class Payload(BaseModel):
         for name in ("kind", "aliases", "version"):
             if name in cls.model_fields:
                 raise HandlerError(f"{cls.__qualname__}: a field cannot be called {name!r}")
+        cls._look_for_sensitive_fields()
+
+    @classmethod
+    def __pydantic_on_complete__(cls) -> None:
+        # Types that were not known when the class was made are known by now.
+        cls._look_for_sensitive_fields()
+
+    @classmethod
+    def _look_for_sensitive_fields(cls) -> None:
         if inner := sensitive.misplaced_mark(cls):
             raise HandlerError(
                 f"{cls.__qualname__}: {inner} is sensitive in its inside only; declare the whole "

@@ -15,7 +15,12 @@ def users_of_keys() -> list[str]:
     from jobs.fields.columns import encrypted_fields
 
     found = [str(field) for model in apps.get_models() for field in encrypted_fields(model)]
-    return found + [h.kind for h in registry.handlers() if h.payload.__sensitive__]
+    for handler in registry.handlers():
+        if not handler.payload.__pydantic_complete__:
+            handler.payload.model_rebuild(raise_errors=False)  # names a type of a later module
+        if handler.payload.__sensitive__:
+            found.append(handler.kind)
+    return found
 
 
 def users_of_the_index_key() -> list[str]:

@@ -121,6 +121,24 @@ def test_subclasses_keep_their_bases_sensitive_fields() -> None:
     assert "529" not in repr(Child(cpf=CPF, number=1))
 
 
+def test_a_type_that_is_known_only_later_is_sealed_all_the_same(keys: Any) -> None:
+    space: dict[str, Any] = {"jobs": jobs, "__name__": "tests.privacy.later"}
+    source = (
+        "class Late(jobs.Payload, kind='privacy.late'):\n"
+        "    cpf: 'Document'\n"
+        "class LateWrong(jobs.Payload, kind='privacy.late_wrong'):\n"
+        "    cpf: 'list[Document]'\n"
+    )
+    exec(source, space)  # noqa: S102 - types in texts, resolved when they are needed
+    late: Any = space["Late"]
+    space["Document"] = jobs.Sensitive[str]
+    late.model_rebuild(_types_namespace=space)
+    assert late.__sensitive__ == {"cpf"}
+    assert CPF not in late(cpf=CPF).to_text(LIMIT, HERE)
+    with pytest.raises(HandlerError, match="declare the whole field"):
+        space["LateWrong"].model_rebuild(_types_namespace=space)
+
+
 def test_data_cannot_pretend_to_be_sealed(db: None) -> None:
     class Free(jobs.Payload, kind="privacy.free"):
         data: Any
