@@ -19,7 +19,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jobs import conf, jsontext
+from jobs import conf, jsontext, redaction
 from jobs.errors import EventError
 from jobs.ids import uuid7
 from jobs.names import label_problem, name_problem
@@ -89,7 +89,7 @@ def message(
     if _redactor is not None:
         payload = _redactor(topic, payload)
     try:
-        text = jsontext.dumps(payload, conf.settings().EVENT_LIMIT)
+        text = redaction.scrub_json(jsontext.dumps(payload, conf.settings().EVENT_LIMIT))
     except jsontext.UnstorableValue as found:
         raise EventError(f"payload.{found.field}".rstrip("."), found.problem) from None
     return Message(uuid7(), topic, key, tenant, audience, text)

@@ -26,6 +26,7 @@ from jobs.engine.pushes import after_commit
 from jobs.engine.wire import wire
 from jobs.events import Audience, Event, Message
 from jobs.jsontext import printable
+from jobs.redaction import redact_text
 
 log = logging.getLogger("jobs.outbox")
 
@@ -192,7 +193,7 @@ WHERE id = %s RETURNING state, tries
 
 def _refuse(number: int, event: Event, error: Exception) -> None:
     name = type(error).__qualname__
-    text = printable(f"{name}: {error}", ERROR_LIMIT)
+    text = printable(redact_text(f"{name}: {error}"), ERROR_LIMIT)
     parameters = [text, printable(name, 100), TRIES, TRIES, LONGEST_PAUSE, number]
     [(state, tries)] = sql.bound_rows(_REFUSE, parameters)
     if state == "failed":

@@ -7,7 +7,7 @@ rows themselves: begun again after whatever ended it, it passes over what has th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,7 +200,7 @@ def _chunks(store: Store) -> Iterator[list[tuple[Any, ...]]]:
 # ---- rotation
 
 
-def rotate(models: Iterable[Any] | None = None) -> Iterator[Portion]:
+def rotate(models: Iterable[Any] | None = None) -> Generator[Portion]:
     """Every sealed value has the current key, as far as this was iterated.
 
     A row that does not open is named and left as it is. Rows that are written meanwhile have the

@@ -10,8 +10,6 @@ from jobs import registry
 from tests.privacy import vault
 from tests.privacy.vault import Register
 
-LEAKED: list[str] = []
-
 
 @pytest.fixture
 def keys(settings: Any) -> Any:
@@ -30,9 +28,11 @@ def people(db: None, keys: Any) -> type[vault.Person]:
 def register(db: None, keys: Any) -> Iterator[type[Register]]:
     """The kind has a handler, which does what ``how`` says."""
 
-    @jobs.handler(Register, max_attempts=2, backoff=jobs.Immediate())
+    @jobs.handler(Register, max_attempts=2, backoff=jobs.Immediate(), emits=True)
     def handle(ctx: jobs.Context, payload: Register) -> Any:
         ctx.log.info("working for %s", payload.cpf)
+        ctx.emit("crm.registered", {"cpf": payload.cpf, "number": payload.number})
+        ctx.emit("crm.now", payload, at_once=True)
         ctx.progress(1, 1, note=f"did {payload.cpf}")
         if payload.how == "raise":
             raise ValueError(f"bad number {payload.cpf!r} of {payload.contact}")

@@ -65,7 +65,7 @@ def test_nothing_shows_a_sensitive_value(keys: Any, secret: str) -> None:
     draft = jobs.Draft(payload)
     shown = [repr(payload), str(payload), f"{payload}", repr(draft), repr([payload])]
     shown += [str(payload.model_dump()), payload.model_dump_json(), payload.to_text(LIMIT, HERE)]
-    shown += [str(payload.model_dump(mode="json")), str(list(payload.__rich_repr__()))]
+    shown += [str(payload.model_dump(mode="json")), str(list(payload.__repr_args__()))]
     for text in shown:
         assert secret not in text
     assert "shown" in repr(payload)

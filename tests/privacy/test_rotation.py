@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.checks import run_checks
 from django.core.management import call_command
 
 import jobs
 from jobs import testing
 from jobs.fields import SealError
+from jobs.keyring import KeyRing, Place
 from jobs.operate import keys as ring_keys
 from jobs.operate import schedules
 from tests.privacy import vault
@@ -25,8 +27,8 @@ CPF = "529.982.247-25"
 @pytest.fixture
 def everything(people: Any, register: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Sealed with ``old``: 6 people, 5 jobs in several states, a schedule. Portions of 2 rows."""
-    every = [*ring_keys.apps.get_models(), Person]
-    monkeypatch.setattr(ring_keys.apps, "get_models", lambda: every)
+    every = [*apps.get_models(), Person]
+    monkeypatch.setattr(apps, "get_models", lambda: every)
     monkeypatch.setattr(ring_keys, "CHUNK", 2)
     for n in range(6):
         Person.objects.create(company=f"c{n % 2}", cpf=f"{CPF}-{n}", notes="note", extra={"n": n})
@@ -100,10 +102,10 @@ def test_a_portion_that_fails_is_taken_back(
     settings.JOBS = vault.BOTH
     begun = ring_keys.rotate()
     assert next(begun).rows == 2
-    seal = vault.jobs.keyring.KeyRing.seal
+    seal = KeyRing.seal
     calls = 0
 
-    def break_off(self: Any, clear: bytes, place: Any) -> str:
+    def break_off(self: Any, clear: bytes, place: Place) -> str:
         nonlocal calls
         calls += 1
         if calls == 2:
@@ -114,7 +116,7 @@ def test_a_portion_that_fails_is_taken_back(
     with pytest.raises(KeyboardInterrupt):
         next(begun)
     monkeypatch.undo()
-    monkeypatch.setattr(ring_keys.apps, "get_models", lambda: everything)
+    monkeypatch.setattr(apps, "get_models", lambda: everything)
     assert (count("old"), count("new")) == (ALL - 2, 2)
     readable()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 
 import jobs
 from jobs import protection, registry
@@ -73,7 +74,7 @@ def test_nothing_is_asked_of_a_project_that_protects_nothing(settings: Any) -> N
 def test_whatever_is_protected_asks_for_its_key(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protection.apps, "get_models", lambda: [Person])
+    monkeypatch.setattr(apps, "get_models", lambda: [Person])
     settings.JOBS = {}
     assert [m.id for m in keys_are_there()] == ["jobs.E040", "jobs.E041"]
     with pytest.raises(ConfigError, match=r"for specimens\.Person\.cpf and 2 more"):
