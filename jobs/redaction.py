@@ -22,6 +22,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from jobs.masks import HIDDEN, mask_document, mask_email
 
 TEXT_LIMIT = 100_000
@@ -110,6 +112,8 @@ def _redact(value: Any, patterns: bool, depth: int) -> Any:
         fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
         return _redact(fields, patterns, depth + 1)
     try:
+        if isinstance(value, BaseModel):
+            return _redact(value.model_dump(mode="json"), patterns, depth + 1)
         if isinstance(value, BaseException):
             return redact_text(f"{type(value).__name__}: {value}", multiline=True)
         return redact_text(repr(value), multiline=True)

@@ -207,9 +207,7 @@ def check_handler(payload: Payload) -> Any:
     run again after a loss). Due jobs of other kinds are left alone.
     """
     handler = registry.get(payload.kind)
-    place = keyring.job_place(uuid7(), "")
-    text = payload.to_text(16 * 1024 * 1024, place)
-    again = type(payload).from_text(text, payload.version, place)
+    again = _through_json(payload)
     if again != payload:
         raise AssertionError(f"{payload.kind}: the payload comes back from JSON as {again!r}")
     job_id = enqueue(payload, queue=f"check.{uuid7()}").id
@@ -322,6 +320,15 @@ def _lose(job_id: UUID) -> Any:
 
 
 # ---- small parts
+
+
+def _through_json(payload: Payload) -> Payload:
+    """The payload as it comes back from the row of some job."""
+    if not payload.__sensitive__:
+        return type(payload).from_text(payload.to_text(16 * 1024 * 1024), payload.version)
+    place = keyring.job_place(uuid7(), "")
+    text = payload.to_text(16 * 1024 * 1024, place)
+    return type(payload).from_text(text, payload.version, place)
 
 
 def _has(payload: type[Payload], job: Job, fields: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from jobs import redaction
 from jobs.fields import HIDDEN, RedactingFilter, declare, processor, redact, redact_text, scrubbing
@@ -112,6 +113,11 @@ class Login:
     password: str
 
 
+class Signup(BaseModel):
+    email: str
+    password: str
+
+
 class Odd:
     def __repr__(self) -> str:
         raise RuntimeError
@@ -122,6 +128,7 @@ def test_all_kinds_of_values_come_through() -> None:
     assert redact(
         {
             "login": Login("user@example.com", "hunter2"),
+            "model": Signup(email="user@example.com", password="hunter2"),
             "error": ValueError(f"no {CPF}"),
             "number": int(CPF),
             "plain": [1, 2.5, True, None, moment, key],
@@ -131,6 +138,7 @@ def test_all_kinds_of_values_come_through() -> None:
         }
     ) == {
         "login": {"user": "u***@e***.com", "password": HIDDEN},
+        "model": {"email": "u***@e***.com", "password": HIDDEN},
         "error": "ValueError: no *********25",
         "number": "*********25",
         "plain": [1, 2.5, True, None, moment, key],
