@@ -199,10 +199,6 @@ class Context:
             self._messages.append(made)
         return made.id
 
-    def collected(self) -> tuple[Message, ...]:
-        """The events that are to be told with the job's success."""
-        return tuple(self._messages)
-
     def effect(
         self,
         key: str,

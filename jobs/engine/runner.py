@@ -84,7 +84,7 @@ def _attempt(
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
         text = _call(handler, context, payload, await_it)
-        return Success(claim, text, context.collected())
+        return Success(claim, text, tuple(context._messages))
     except StaleClaim as error:
         failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
@@ -133,7 +133,7 @@ def _call_atomic(
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
-            done = Success(claim, text, context.collected())
+            done = Success(claim, text, tuple(context._messages))
             if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:

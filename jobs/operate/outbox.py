@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -63,7 +64,12 @@ def events(*states: str, after: int = 0, limit: int = 100) -> list[Waiting]:
     if not isinstance(limit, int) or not 1 <= limit <= LIMIT:
         raise EventError("limit", f"must be a whole number from 1 to {LIMIT}, got {limit!r}")
     rows = sql.rows(_LIST, [[str(state) for state in wanted], after, limit])
-    return [Waiting(*row[:5], OutboxState(row[5]), *row[6:]) for row in rows]
+    return [_waiting(*row) for row in rows]
+
+
+def _waiting(*row: Any) -> Waiting:
+    number, event_id, topic, key, tenant, state, *rest = row
+    return Waiting(number, event_id, topic, key, tenant, OutboxState(state), *rest)
 
 
 def park(number: int, *, by: str, reason: str) -> None:

@@ -138,7 +138,7 @@ def _triggers(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _tellers() -> Iterator[tuple[str, str]]:
-    found = dict(
+    found: dict[str, str] = dict(
         sql.rows(
             "SELECT t.tgname, t.tgenabled FROM pg_trigger t WHERE NOT t.tgisinternal "
             "AND t.tgrelid IN (SELECT to_regclass(n) FROM unnest(%s::text[]) n)",

@@ -65,6 +65,8 @@ WRONG: list[tuple[str, Any]] = [
     ("PAYLOAD_LIMIT", 255),
     ("PAYLOAD_LIMIT", 16 * 1024 * 1024 + 1),
     ("RESULT_LIMIT", "64k"),
+    ("EVENT_LIMIT", 100),
+    ("KEEP_FEED", 60),
     ("DEFAULT_QUEUE", ""),
     ("DEFAULT_QUEUE", "a b"),
     ("DEFAULT_QUEUE", 5),

@@ -92,7 +92,8 @@ def test_a_reader_of_something_rare_gets_on(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(feed, "SCAN", 3)
     start = jobs.feed_head()
     positions = told(*["common"] * 7, "rare")
-    place, calls, found = start, 0, []
+    place, calls = start, 0
+    found: list[jobs.Event] = []
     while True:
         page = jobs.feed(place, "rare")
         found += page
@@ -282,7 +283,8 @@ def test_an_event_that_commits_late_comes_late_and_is_not_skipped() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_listeners_are_told_after_the_commit() -> None:
-    with rq.client().pubsub() as listener:
+    client: Any = rq.client()
+    with client.pubsub() as listener:
         listener.subscribe(rq.FEED)
         wait_until(lambda: (m := listener.get_message()) and m["type"] == "subscribe")
         [position] = told("a")
@@ -316,7 +318,7 @@ class Attack:
         sql("CREATE TABLE attack_counter (id int PRIMARY KEY, n int NOT NULL)")
         sql("INSERT INTO attack_counter SELECT g, 0 FROM generate_series(0, 3) g")
         try:
-            acts = [partial(self.write, n) for n in range(self.writers)]
+            acts: list[Callable[[], Any]] = [partial(self.write, n) for n in range(self.writers)]
             acts += [partial(self.relay, n) for n in range(2)]
             acts += [self.kill, *[partial(self.read, n) for n in range(2)]]
             answers = at_once(acts, 600)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 import jobs
 from jobs import events
-from jobs.engine import closures, outbox, reconcile
+from jobs.engine import claims, closures, outbox, pushes, reconcile
 from jobs.engine.claims import Success
 from jobs.engine.relay import Relay
 from jobs.errors import EventError
@@ -23,7 +23,16 @@ from jobs.operate import outbox as desk
 from jobs.operate.pauses import pause, resume
 from jobs.states import OUTBOX_EDGES, OutboxState, moves
 from jobs.testing import run_jobs
-from tests.jobs.factories import WORKER, a_claim, a_job, ended, settle, sql, succeed
+from tests.jobs.factories import (
+    WORKER,
+    a_claim,
+    a_job,
+    claim_again,
+    ended,
+    settle,
+    sql,
+    succeed,
+)
 from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
@@ -199,14 +208,8 @@ def test_what_a_stale_attempt_wanted_told_is_not() -> None:
     settle(ended(stale, "released"))
     made = [events.message("order.paid", {"n": n}) for n in range(3)]
     told = [Success(stale, "1", made[:1]), Success(good, "1", made[1:])]
-    assert jobs_settle(told) == {good.id}
+    assert claims.settle_successes(told, WORKER) == {good.id}
     assert [p["n"] for p in payloads("order.paid")] == [1, 2]
-
-
-def jobs_settle(told: list[Success]) -> set[UUID]:
-    from jobs.engine import claims
-
-    return claims.settle_successes(told, WORKER)
 
 
 # ---- what the core tells
@@ -221,8 +224,6 @@ def test_every_move_of_a_kind_that_asks_is_told() -> None:
     claim = a_claim(Told(), tenant="acme")
     settle(ended(claim, "failed"))
     job_id = claim.id
-    from tests.jobs.factories import claim_again
-
     succeed(claim_again(job_id))
     assert topics_of(job_id) == ["claimed", "retried", "claimed", "succeeded"]
     retried = next(e for e in jobs.feed() if e.topic == "jobs.job.retried")
@@ -347,7 +348,7 @@ def test_progress_of_a_batch_is_told_once_a_second_and_each_transition(
     with jobs.batch("import", tenant="acme") as batch:
         for _ in range(5):
             batch.add(Noop())
-    members = [claim_of(job_id) for job_id in sorted(jobs_of(batch.id))]
+    members = [claim_again(job_id) for job_id in sorted(jobs_of(batch.id))]
     succeed(members[0])
     succeed(members[1])
     assert batch_events() == ["sealed"]
@@ -370,16 +371,8 @@ def jobs_of(batch: UUID) -> list[UUID]:
     return [row[0] for row in sql("SELECT id FROM jobs_job WHERE batch_id = %s", [batch])]
 
 
-def claim_of(job_id: UUID) -> Any:
-    from tests.jobs.factories import claim_again
-
-    return claim_again(job_id)
-
-
 def test_a_kind_that_tells_may_still_be_born_queued(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jobs.engine import intake
-
-    monkeypatch.setattr(intake.open_queues, "is_open", lambda queue: True)
+    monkeypatch.setattr(pushes.open_queues, "is_open", lambda queue: True)
     assert jobs.enqueue(Told()).state == "queued"
 
 
@@ -615,10 +608,9 @@ def test_an_event_is_born_pending() -> None:
 def test_a_relay_moves_all_of_a_backlog_in_order() -> None:
     for n in range(outbox.PORTION + 20):
         jobs.emit("a.1", {"n": n})
-    relay = Relay()
-    assert not relay.is_lively
-    assert relay.work(10) == outbox.PORTION + 20
-    assert relay.is_lively
+    one, other = Relay(), Relay()
+    assert one.work(10) == outbox.PORTION + 20
+    assert (one.is_lively, other.is_lively) == (True, False)
     found = list(Feed.objects.order_by("position").values_list("position", "payload__n"))
     assert [n for _, n in found] == list(range(outbox.PORTION + 20))
     positions = [position for position, _ in found]
