@@ -26,10 +26,11 @@ class Signal:
     """Whether, and why, the handler should stop: timeout, cancelled, preempted, shutdown or
     lease_lost."""
 
-    __slots__ = ("_peek",)
+    __slots__ = ("_peek", "is_awaited")
 
     def __init__(self, peek: Callable[[], str]) -> None:
         self._peek = peek
+        self.is_awaited = False
 
     @property
     def aborted(self) -> bool:
@@ -45,7 +46,11 @@ class Signal:
         return self.aborted
 
     async def wait(self) -> str:
-        """The reason, once there is one: for async handlers that wait for several things."""
+        """The reason, once there is one: for async handlers that wait for several things.
+
+        A handler that has asked for it is given a second to end by itself before it is cancelled.
+        """
+        self.is_awaited = True
         while not (reason := self._peek()):
             await asyncio.sleep(LOOK_INTERVAL)
         return reason

@@ -110,3 +110,100 @@ def crash(ctx: jobs.Context, payload: Crash) -> str:
     if ctx.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return "survived"
+
+
+class Parcel(jobs.Payload, kind="example.parcel"):
+    number: int
+    seconds: float
+
+
+@jobs.handler(Parcel)
+def parcel(ctx: jobs.Context, payload: Parcel) -> int:
+    """One member of a batch."""
+    time.sleep(payload.seconds)
+    return payload.number
+
+
+class Tally(jobs.Payload, kind="example.tally"):
+    of: str
+
+
+@jobs.handler(Tally)
+def tally(ctx: jobs.Context, payload: Tally) -> str:
+    """Comes when all members of a batch have ended; the batch is its correlation id."""
+    return f"counted {payload.of} of batch {ctx.correlation_id}"
+
+
+class Add(jobs.Payload, kind="example.add"):
+    number: int
+
+
+@jobs.handler(Add)
+def add(ctx: jobs.Context, payload: Add) -> int:
+    """Adds its number to what the job before it in the chain has returned."""
+    total: int = sum(ctx.parents().values(), payload.number)
+    return total
+
+
+class Occupy(jobs.Payload, kind="example.occupy"):
+    seconds: float
+
+
+@jobs.handler(Occupy)
+def occupy(ctx: jobs.Context, payload: Occupy) -> None:
+    """Needs something that only one job can have at a time: see its exclusive key."""
+    time.sleep(payload.seconds)
+
+
+class Knock(jobs.Payload, kind="example.knock"):
+    number: int
+
+
+@jobs.handler(Knock, rate="5/s")
+def knock(ctx: jobs.Context, payload: Knock) -> int:
+    """Calls a service that allows five calls a second; the rest waits, and none is lost."""
+    return payload.number
+
+
+class Patient(jobs.Payload, kind="example.patient"):
+    seconds: float
+
+
+@jobs.handler(Patient, preemptible=True, timeout=60)
+def patient(ctx: jobs.Context, payload: Patient) -> str:
+    """Takes its time, looks now and then whether it is to stop, and gives back what it holds."""
+    if ctx.attempt > 1:
+        return "after you"
+    ctx.on_cleanup(lambda: ctx.log.info("gave it back: %s", ctx.signal.reason or "done"))
+    end = time.monotonic() + payload.seconds
+    while time.monotonic() < end:
+        ctx.checkpoint()
+        time.sleep(0.05)
+    return "in peace"
+
+
+class Urgent(jobs.Payload, kind="example.urgent"):
+    pass
+
+
+@jobs.handler(Urgent, preempts=True)
+def urgent(ctx: jobs.Context, payload: Urgent) -> str:
+    """Pushes a less important job off the key that both need."""
+    return "thank you"
+
+
+class Wire(jobs.Payload, kind="example.wire"):
+    euros: int
+
+
+@jobs.handler(Wire, backoff=jobs.Fixed(0.2))
+def wire(ctx: jobs.Context, payload: Wire) -> str:
+    """Loses the line in the middle of a call: nobody knows whether the money went.
+
+    The second attempt finds that out, makes no second call, and leaves the rest to a person.
+    """
+
+    def send() -> str:
+        raise ConnectionResetError("the line went dead after the request was sent")
+
+    return str(ctx.effect("transfer", send, request={"euros": payload.euros}))

@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+from jobs.admin.flow import (
+    BatchAdmin,
+    BlackoutAdmin,
+    BreakerAdmin,
+    EffectAdmin,
+    LimiterAdmin,
+    PauseAdmin,
+    ScheduleAdmin,
+    SlotAdmin,
+)
 from jobs.admin.pages import DeadLetterAdmin, JobAdmin, LeaseAdmin
 
-__all__ = ["DeadLetterAdmin", "JobAdmin", "LeaseAdmin"]
+__all__ = [
+    "BatchAdmin",
+    "BlackoutAdmin",
+    "BreakerAdmin",
+    "DeadLetterAdmin",
+    "EffectAdmin",
+    "JobAdmin",
+    "LeaseAdmin",
+    "LimiterAdmin",
+    "PauseAdmin",
+    "ScheduleAdmin",
+    "SlotAdmin",
+]

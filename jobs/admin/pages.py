@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -13,9 +12,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from jobs import registry
 from jobs.admin import show
 from jobs.admin.bounded import ReadOnlyAdmin
+from jobs.admin.filters import KindFilter, QueueFilter
 from jobs.models import Attempt, DeadLetter, Job, Lease
 from jobs.operate.shown import public_data, public_payload
 
@@ -23,36 +22,6 @@ if TYPE_CHECKING:
     TabularInline = admin.TabularInline[Attempt, Job]
 else:  # at run time Django's classes take no parameters
     TabularInline = admin.TabularInline
-
-
-class _Known(admin.SimpleListFilter):
-    """A filter whose values come from the handlers, and so cost no query."""
-
-    def values(self) -> Iterable[str]:
-        raise NotImplementedError
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(value, value) for value in sorted(set(self.values()))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
-
-
-class KindFilter(_Known):
-    title = "kind"
-    parameter_name = "kind"
-
-    def values(self) -> Iterable[str]:
-        return (handler.kind for handler in registry.handlers())
-
-
-class QueueFilter(_Known):
-    title = "queue"
-    parameter_name = "queue"
-
-    def values(self) -> Iterable[str]:
-        return (handler.queue for handler in registry.handlers())
 
 
 class AttemptInline(TabularInline):
@@ -127,6 +96,25 @@ class JobAdmin(ReadOnlyAdmin):
             },
         ),
         ("cancelling", {"fields": ("cancel_requested_at", "cancel_by", "cancel_reason")}),
+        (
+            "with whom",
+            {
+                "fields": (
+                    "unique_key",
+                    "exclusive_key",
+                    "limit_key",
+                    "preemptions",
+                    "preempted_by",
+                    "batch_id",
+                    "parent_id",
+                    "open_parents",
+                    "replay_of",
+                    "replayed_by",
+                    "schedule_id",
+                    "slot_at",
+                )
+            },
+        ),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

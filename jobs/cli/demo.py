@@ -17,7 +17,8 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
-from jobs import registry
+from jobs import conf, registry
+from jobs.cli.demo_flow import ACTS, QUEUE, Act
 from jobs.cli.run import address
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
@@ -57,6 +58,7 @@ SCENES = (
     Scene("fails for good", "example.broken", {}, JobState.FAILED, {}, 2, "exhausted"),
     Scene("gives up at once", "example.reject", {}, JobState.FAILED, {}, 1, "unrecoverable"),
     Scene("hangs", "example.stuck", {}, JobState.FAILED, {}, 1, "timeout"),
+    Scene("is left in doubt", "example.wire", {"euros": 5}, JobState.FAILED, {}, 2, "in_doubt"),
     Scene(
         "comes too late",
         "example.greet",
@@ -95,6 +97,7 @@ class _Demo:
         self._password = secrets.token_urlsafe(9)
         self._kept: deque[str] = deque(maxlen=200)
         self._ids: list[UUID] = []
+        self._acts: list[Act] = []
         self._began = time.monotonic()
         self._looked = 0.0
         self._code: int | None = None
@@ -102,6 +105,7 @@ class _Demo:
             [
                 manage("dispatcher", "jobs", "dispatch"),
                 manage("worker", "jobs", "worker", "--concurrency=4"),
+                manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={QUEUE}"),
                 manage("web", "runserver", "--noreload", where),
             ],
             self._log,
@@ -126,7 +130,8 @@ class _Demo:
         self._looked = time.monotonic()
         if not self._ids:
             return self._begin()
-        if len(self._finals()) < len(SCENES) and self._elapsed() < RUN_LIMIT:
+        self._watch()
+        if not self._is_over() and self._elapsed() < RUN_LIMIT:
             return False
         self._code = self._sum_up()
         return self._once
@@ -136,13 +141,25 @@ class _Demo:
             _print("The programs did not start.\n")
             self._code = 1
             return True
-        [(executors,)] = sql.rows(
-            "SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL AND until > jobs_clock()"
-        )
-        if executors and _answers(self._url):
+        if _both_listen() and _answers(self._url):
             self._began = time.monotonic()
-            self._ids = [_enqueue(scene) for scene in SCENES]
+            self._enqueue()
         return False
+
+    def _enqueue(self) -> None:
+        self._ids = [_enqueue(scene) for scene in SCENES]
+        self._acts = [act(secrets.token_hex(4)) for act in ACTS]
+        for act in self._acts:
+            act.begin()
+
+    def _watch(self) -> None:
+        for act in self._acts:
+            if told := act.step():
+                self._log(f"{told}\n")
+
+    def _is_over(self) -> bool:
+        over = len(self._finals()) == len(self._ids)
+        return over and all(act.is_over() for act in self._acts)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._began
@@ -156,7 +173,8 @@ class _Demo:
     def _sum_up(self) -> int:
         """The table of what happened; 0 when it is what was to happen."""
         found = {job_id: rest for job_id, *rest in sql.rows(_ENDS, [self._ids])}
-        lines, wrong = [], 0
+        lines: list[tuple[str, ...]] = []
+        wrong = 0
         for scene, job_id in zip(SCENES, self._ids, strict=True):
             state, failures, attempts, reason, letters = found[job_id]
             wanted = (str(scene.state), scene.failures, scene.reason)
@@ -167,6 +185,10 @@ class _Demo:
             verdict = "as it should" if good else f"NOT {wanted}"
             end = f"{state} ({reason})" if reason else state
             lines.append((f"a job that {scene.title}", end, after, verdict))
+        for act in self._acts:
+            good, end, seen = act.verdict()
+            wrong += not good
+            lines.append((act.title, end, seen, "as it should" if good else "NOT as it should"))
         broken = doctor.violations()
         _print("\n" + table(("EXAMPLE", "ENDED", "AFTER", ""), lines))
         _print(f"\n{len(lines) - wrong} of {len(lines)} as they should, in {self._elapsed():.1f} s")
@@ -183,6 +205,17 @@ SELECT id, state, failures, attempt, reason,
   (SELECT count(*) FROM jobs_deadletter d WHERE d.job_id = j.id AND d.state = 'open')
 FROM jobs_job j WHERE id = ANY(%s)
 """
+
+
+def _both_listen() -> bool:
+    """Whether both workers are there."""
+    wanted = [conf.settings().DEFAULT_QUEUE, QUEUE]
+    [(heard,)] = sql.rows(
+        "SELECT count(DISTINCT q) FROM jobs_lease, unnest(queues) AS q "
+        "WHERE dead_at IS NULL AND until > jobs_clock() AND q = ANY (%s)",
+        [wanted],
+    )
+    return bool(heard == len(wanted))
 
 
 def _enqueue(scene: Scene) -> UUID:

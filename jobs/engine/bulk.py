@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from jobs.engine import sql
 from jobs.engine.drafts import Entry
@@ -14,19 +15,47 @@ _COLUMNS = (
     "id, kind, queue, state, priority, payload, payload_version, tenant, tags, lane, created_at, "
     "run_at, rank, wait, expires_at, max_attempts, timeout, lease, correlation_id"
 )
-_FLOW_COLUMNS = ", flow, exclusive_key, limit_key, preempts, preemptible, batch_id, parent_id"
+_FLOW_COLUMNS = (
+    ", flow, unique_key, exclusive_key, limit_key, preempts, preemptible, batch_id, parent_id"
+)
 
 
 def copy(entries: list[Entry], now: datetime) -> None:
     """Every entry is a pending row, counted from ``now``; fails as a whole."""
-    conn = sql.connection()
     plain = not any(e.flow or e.preempts or e.preemptible or e.parent for e in entries)
+    _copy_into("jobs_job", entries, now, plain)
+
+
+_NEW = f"""
+INSERT INTO jobs_job ({_COLUMNS}{_FLOW_COLUMNS}) SELECT {_COLUMNS}{_FLOW_COLUMNS} FROM jobs_stage
+ORDER BY unique_key, kind, tenant, id ON CONFLICT DO NOTHING RETURNING id
+"""  # noqa: S608 - constant columns
+
+
+def copy_new(entries: list[Entry], now: datetime) -> set[UUID]:
+    """Those of the entries whose id and unfinished key were free are pending rows.
+
+    COPY knows no ON CONFLICT: the rows go through a table of this transaction. Keys are taken in
+    one order, so that two bulks cannot wait for each other.
+    """
+    sql.run(
+        "CREATE TEMP TABLE IF NOT EXISTS jobs_stage (LIKE jobs_job INCLUDING DEFAULTS) "
+        "ON COMMIT DROP"
+    )
+    _copy_into("jobs_stage", entries, now, plain=False)
+    inserted = {row[0] for row in sql.rows(_NEW)}
+    sql.run("TRUNCATE jobs_stage")
+    return inserted
+
+
+def _copy_into(table: str, entries: list[Entry], now: datetime, plain: bool) -> None:
+    conn = sql.connection()
     columns = _COLUMNS if plain else _COLUMNS + _FLOW_COLUMNS
     line = _line(now)
     with (
         conn.wrap_database_errors,
         conn.connection.cursor() as cursor,
-        cursor.copy(f"COPY jobs_job ({columns}) FROM STDIN") as copying,
+        cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copying,
     ):
         for start in range(0, len(entries), 500):
             part = entries[start : start + 500]
@@ -81,6 +110,6 @@ def _flow_part(e: Entry) -> str:
         return "\\N" if value is None else _escaped(str(value))
 
     return (
-        f"\t{e.flow}\t{text(e.exclusive)}\t{text(e.limit_key)}\t{e.preempts}\t{e.preemptible}\t"
+        f"\t{e.flow}\t{text(e.unique_key)}\t{text(e.exclusive)}\t{text(e.limit_key)}\t{e.preempts}\t{e.preemptible}\t"
         f"{text(e.batch)}\t{text(e.parent)}"
     )

@@ -138,6 +138,11 @@ class Entry:
             return None
         return self.unique.key
 
+    @property
+    def unique_is_kept(self) -> bool:
+        """Whether the key is held for longer than the row is unfinished."""
+        return self.unique is not None and self.unique.for_ not in ("unfinished", "waiting")
+
 
 def entry(draft: Draft) -> Entry:
     """The draft, validated; raises an EnqueueError that names what is wrong."""

@@ -16,6 +16,7 @@ from jobs.engine.drafts import Draft, Entry, Options, entry
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.engine.pushes import after_commit, open_queues
 from jobs.errors import DuplicateJob, InvalidOption
+from jobs.events import Message
 from jobs.payloads import Payload
 from jobs.states import JobState
 
@@ -92,7 +93,7 @@ def _enter(made: Entry) -> Enqueued:
             _hold_batches({made.batch})
         state, existing = _link_and_insert(made)
         if existing is not None:
-            _tell_deduplicated(made, existing)
+            outbox.write(_deduplicated(made, existing))
     if existing is not None:
         log.info("job %s has the key %s already", existing, made.unique and made.unique.key)
         return Enqueued(existing, made.kind, made.queue, None, deduplicated=True)
@@ -103,9 +104,10 @@ def _enter(made: Entry) -> Enqueued:
 def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
     """Plain jobs by COPY, the others one by one; answers which ids stand for earlier jobs."""
     [(now,)] = sql.rows("SELECT jobs_clock()")
-    careful = [e for e in entries if e.after or e.unique is not None]
     bulk.copy([e for e in entries if not e.after and e.unique is None], now)
-    taken: dict[UUID, UUID] = {}
+    keyed = [e for e in entries if not e.after and e.unique is not None]
+    taken, careful = keys.admit_many(keyed, now) if keyed else ({}, [])
+    careful += [e for e in entries if e.after]
     # Everybody takes keys in the same order, so that two bulks cannot wait for each other.
     careful.sort(key=_place)
     for made in parents.members_in_order(careful):
@@ -113,14 +115,16 @@ def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
         _, existing = _link_and_insert(made)
         if existing is not None:
             taken[made.id] = existing
-            _tell_deduplicated(made, existing)
+    if taken:
+        outbox.write_many(_deduplicated(e, taken[e.id]) for e in entries if e.id in taken)
     return taken
 
 
-def _tell_deduplicated(made: Entry, existing: UUID) -> None:
+def _deduplicated(made: Entry, existing: UUID) -> Message:
     """An earlier job stands for this one: whoever looks for its id learns so."""
     payload = {"job": existing, "instead_of": made.id, "kind": made.kind}
-    outbox.tell("jobs.job.deduplicated", payload, key=f"job:{existing}", tenant=made.tenant)
+    key = f"job:{existing}"
+    return outbox.core_message("jobs.job.deduplicated", payload, key=key, tenant=made.tenant)
 
 
 def _place(e: Entry) -> tuple[bool, str, str, str]:

@@ -26,9 +26,9 @@ from jobs.outcomes import Ending, Fault
 
 log = logging.getLogger("jobs.keeper")
 
-STOP_INTERVAL = 0.15
+STOP_INTERVAL = 0.1
 REGISTRY_INTERVAL = 20.0
-_PAUSE = 0.1
+_PAUSE = 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
 
 from jobs import sensitive
-from jobs.engine import sql
+from jobs.engine import bulk, sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
+from jobs.engine.pushes import after_commit
 from jobs.errors import DuplicateJob, JobsError, KeyConflict
 from jobs.limits import Unique
 
@@ -40,6 +41,90 @@ def admit(entry: Entry, insert: Insert) -> UUID | None:
     if existing is not None and entry.unique.on_conflict == "raise":
         _compare(entry, existing)
     return existing
+
+
+def admit_many(entries: list[Entry], now: datetime) -> tuple[dict[UUID, UUID], list[Entry]]:
+    """Which entries stand for earlier jobs, and which have to be looked at one by one.
+
+    The rest is in. Looked at one by one is what may replace a waiting job, raises on another
+    payload, has a chosen id, or met somebody who went away again.
+    """
+    first: dict[tuple[str, str, str], Entry] = {}
+    for e in entries:
+        assert e.unique is not None  # noqa: S101 - the caller has looked
+        if e.unique.for_ != "waiting":
+            first.setdefault((e.unique.key, e.kind, e.tenant), e)
+    ours = _take_many([first[place] for place in sorted(first)])
+    inserted = bulk.copy_new(ours, now) if ours else set()
+    _give_back([e for e in ours if e.id not in inserted and e.unique_is_kept])
+    left = [e for e in entries if e.id not in inserted]
+    taken = _holders([e for e in left if _is_plain(e)])
+    return taken, [e for e in left if e.id not in taken]
+
+
+def _is_plain(e: Entry) -> bool:
+    return e.unique is not None and e.unique.on_conflict == "return" and not e.chosen_id
+
+
+_HOLDERS = """
+SELECT t.id, coalesce(k.job_id, j.id)
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::boolean[])
+  AS t(kind, tenant, key, id, kept)
+LEFT JOIN jobs_key k ON t.kept AND (k.kind, k.tenant, k.key) = (t.kind, t.tenant, t.key)
+  AND (k.expires_at IS NULL OR k.expires_at > jobs_clock())
+LEFT JOIN jobs_job j ON NOT t.kept AND (j.kind, j.tenant, j.unique_key) = (t.kind, t.tenant, t.key)
+  AND j.state IN ('blocked', 'pending', 'queued', 'running')
+WHERE k.job_id IS NOT NULL OR j.id IS NOT NULL
+"""
+
+
+def _holders(entries: list[Entry]) -> dict[UUID, UUID]:
+    """The jobs that have the entries' keys."""
+    if not entries:
+        return {}
+    columns: list[list[object]] = [[], [], [], [], []]
+    for e in entries:
+        assert e.unique is not None  # noqa: S101
+        row = (e.kind, e.tenant, e.unique.key, e.id, e.unique_is_kept)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return dict(sql.bound_rows(_HOLDERS, columns))
+
+
+_TAKE_MANY = """
+INSERT INTO jobs_key AS k (kind, tenant, key, job_id, expires_at)
+SELECT kind, tenant, key, id, jobs_clock() + keep * interval '1 s'
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::float8[])
+  AS t(kind, tenant, key, id, keep)
+ORDER BY key, kind, tenant
+ON CONFLICT (kind, tenant, key) DO UPDATE SET job_id = EXCLUDED.job_id,
+  expires_at = EXCLUDED.expires_at WHERE k.expires_at <= jobs_clock()
+RETURNING job_id
+"""
+
+
+def _take_many(entries: list[Entry]) -> list[Entry]:
+    """The entries that need no lasting key, or now have it."""
+    kept = [e for e in entries if e.unique_is_kept]
+    if not kept:
+        return entries
+    columns: list[list[object]] = [[], [], [], [], []]
+    for e in kept:
+        assert e.unique is not None  # noqa: S101
+        window = e.unique.for_
+        keep = window.total_seconds() if isinstance(window, timedelta) else None
+        for column, value in zip(
+            columns, (e.kind, e.tenant, e.unique.key, e.id, keep), strict=True
+        ):
+            column.append(value)
+    taken = {row[0] for row in sql.bound_rows(_TAKE_MANY, columns)}
+    return [e for e in entries if not e.unique_is_kept or e.id in taken]
+
+
+def _give_back(entries: list[Entry]) -> None:
+    """Keys taken for rows that could not be inserted are free again, for this transaction."""
+    if entries:
+        sql.run("DELETE FROM jobs_key WHERE job_id = ANY(%s)", [[e.id for e in entries]])
 
 
 def holder(kind: str, tenant: str, key: str) -> UUID | None:
@@ -131,7 +216,7 @@ UPDATE jobs_job SET payload = %s::jsonb, payload_version = %s, priority = %s,
   wait = CASE WHEN coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s') > jobs_clock()
     THEN 1 ELSE 0 END
 WHERE id = %s AND kind = %s AND tenant = %s AND state IN ('blocked', 'pending') AND attempt = 0
-RETURNING id
+RETURNING exclusive_key, wait
 """
 
 
@@ -157,16 +242,20 @@ def _waiting(entry: Entry, insert: Insert) -> UUID | None:
 def _replace(entry: Entry, job_id: UUID) -> bool:
     start = (entry.run_at, entry.delay)
     weight = entry.priority * PRIORITY_STEP_MS
-    values = [
-        _text_for(entry, job_id),
-        entry.version,
-        entry.priority,
-        *start,
-        *start,
-        weight,
-        *start,
-    ]
-    return bool(sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant]))
+    text = _text_for(entry, job_id)
+    values = [text, entry.version, entry.priority, *start, *start, weight, *start]
+    found = sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant])
+    if found and found[0][0] is not None and found[0][1] > 0:
+        _make_way(job_id, found[0][0])
+    return bool(found)
+
+
+def _make_way(job_id: UUID, exclusive: str) -> None:
+    """It may have been the next to get its exclusive key; whoever waits longer must not wait."""
+    sql.run("DELETE FROM jobs_slot WHERE key = %s AND job_id = %s", [exclusive, job_id])
+    if not sql.rows("SELECT 1 FROM jobs_slot WHERE key = %s", [exclusive]):
+        sql.rows("SELECT jobs_wake_keys(%s)", [[exclusive]])
+        after_commit(None)
 
 
 def _text_for(entry: Entry, job_id: UUID) -> str:

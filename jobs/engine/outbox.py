@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -60,14 +60,34 @@ def emit(
 
 
 def tell(topic: str, payload: Mapping[str, Any], *, key: str, tenant: str = "") -> None:
+    """An event of the core itself is written; without a tenant it is for the staff."""
+    write(core_message(topic, payload, key=key, tenant=tenant))
+
+
+def core_message(topic: str, payload: Mapping[str, Any], *, key: str, tenant: str = "") -> Message:
     """An event of the core itself; without a tenant it is for the staff."""
     audience: Audience = "tenant" if tenant else "staff"
-    write(events.message(topic, payload, key=key, tenant=tenant, audience=audience, is_core=True))
+    return events.message(topic, payload, key=key, tenant=tenant, audience=audience, is_core=True)
 
 
 def write(made: Message) -> None:
     """The message is a row of the outbox, in the caller's transaction."""
     call("jobs_emit", (made.id, made.topic, made.key, made.tenant, made.audience, made.text))
+
+
+_WRITE_MANY = """
+INSERT INTO jobs_outbox (event_id, topic, key, tenant, audience, payload)
+SELECT t.id, t.topic, t.key, t.tenant, t.audience, t.payload::jsonb
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+  WITH ORDINALITY AS t(id, topic, key, tenant, audience, payload, n) ORDER BY t.n
+"""
+
+
+def write_many(made: Iterable[Message]) -> None:
+    """The messages are rows of the outbox, in their order."""
+    rows = [(m.id, m.topic, m.key, m.tenant, m.audience, m.text) for m in made]
+    if rows:
+        sql.bound_rows(_WRITE_MANY, [list(column) for column in zip(*rows, strict=True)])
 
 
 def as_json(job_id: UUID, made: Message) -> str:

@@ -39,7 +39,8 @@ from jobs.states import JobState
 log = logging.getLogger("jobs.handler")
 log.addFilter(redaction.RedactingFilter())
 
-_OBEY_INTERVAL = 0.1
+_OBEY_INTERVAL = 0.05
+_OBEY_GRACE = 1.0
 _KEY_PAUSE = 60.0
 """Seconds that a job waits whose key is not here: newer processes may have it already."""
 Result = Success | Ended | None
@@ -228,7 +229,7 @@ def _closing(claim: Claim, error: RateLimited) -> Closing | None:
         return Closing(f"kind:{claim.kind}", claim.queue, None, None, error.delay)
     if claim.limit_key is None:
         return None
-    scope = f"key:{claim.kind}:{claim.limit_key}"
+    scope = f"key:{claim.kind}|{claim.limit_key}"
     return Closing(scope, claim.queue, claim.kind, claim.limit_key, error.delay)
 
 
@@ -285,6 +286,8 @@ async def obey(coroutine: Any, signal: Signal) -> Any:
     while not task.done():
         await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
         if signal.aborted and not task.done():
+            if signal.is_awaited:
+                await asyncio.wait({task}, timeout=_OBEY_GRACE)
             task.cancel()
             await asyncio.wait({task}, timeout=_OBEY_INTERVAL)
     return task.result()

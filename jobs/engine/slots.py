@@ -86,7 +86,7 @@ WITH waiting AS MATERIALIZED (SELECT DISTINCT kind, limit_key FROM (
     SELECT kind, limit_key FROM jobs_job WHERE state = 'pending' AND wait = 2
       AND limit_key IS NOT NULL AND exclusive_key IS NULL LIMIT %s) w),
 room AS MATERIALIZED (SELECT m.scope, w.kind, w.limit_key, m.at_once
-  FROM waiting w JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || ':' || w.limit_key
+  FROM waiting w JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || '|' || w.limit_key
   ORDER BY m.scope FOR UPDATE OF m SKIP LOCKED)
 SELECT r.kind, r.limit_key, coalesce(r.at_once, 1) - (SELECT count(*) FROM jobs_job j
     WHERE j.limit_key = r.limit_key AND j.kind = r.kind

@@ -144,7 +144,7 @@ END $$;
 CREATE FUNCTION jobs_pass_on_limits(moved uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM 1 FROM jobs_limiter WHERE scope IN (
-    SELECT 'key:' || kind || ':' || limit_key FROM jobs_job
+    SELECT 'key:' || kind || '|' || limit_key FROM jobs_job
     WHERE id = ANY (moved) AND limit_key IS NOT NULL) ORDER BY scope FOR UPDATE;
   UPDATE jobs_job SET wait = 0 WHERE id IN (
     SELECT w.id FROM (
@@ -302,7 +302,7 @@ BEGIN
     RETURN QUERY{_CLAIM_SET}
       AND (j.flow & 70 = 0 OR NOT EXISTS (
         SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue, 'kind:' || j.kind,
-          'key:' || j.kind || ':' || j.limit_key) AND m.closed_until > now_))
+          'key:' || j.kind || '|' || j.limit_key) AND m.closed_until > now_))
       AND NOT EXISTS (SELECT 1 FROM jobs_closure c
         WHERE c.scope IN ('queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant,
           'key:' || j.exclusive_key) AND (c.until IS NULL OR c.until > now_)){_CLAIM_RETURNS}
@@ -585,23 +585,23 @@ DECLARE
 BEGIN
   INSERT INTO jobs_limiter (scope, kind, key, at_once, per_second, burst, tokens, refilled_at,
       is_declared)
-    SELECT DISTINCT ON (1) 'key:' || j.kind || ':' || j.limit_key, j.kind, j.limit_key, m.at_once,
+    SELECT DISTINCT ON (1) 'key:' || j.kind || '|' || j.limit_key, j.kind, j.limit_key, m.at_once,
       m.per_second, m.burst, m.burst, jobs_clock(), m.is_declared
     FROM jobs_job j JOIN jobs_limiter m ON m.scope = 'key:' || j.kind
     WHERE j.id = ANY (picked) AND j.limit_key IS NOT NULL ORDER BY 1
     ON CONFLICT (scope) DO NOTHING;
   SELECT array_agg(r.scope), array_agg(r.room) INTO scopes, rooms FROM jobs_rooms(ARRAY(
-    SELECT DISTINCT 'key:' || kind || ':' || limit_key FROM jobs_job
+    SELECT DISTINCT 'key:' || kind || '|' || limit_key FROM jobs_job
     WHERE id = ANY (picked) AND limit_key IS NOT NULL)) r;
   SELECT array_agg(j.id), array_agg(j.nth) INTO ids, nths FROM (
     SELECT id, row_number() OVER (PARTITION BY kind, limit_key ORDER BY rank, id)
         -- A row that was removed just now will be there in the next round.
-        - coalesce(rooms[array_position(scopes, 'key:' || kind || ':' || limit_key)], CASE
+        - coalesce(rooms[array_position(scopes, 'key:' || kind || '|' || limit_key)], CASE
           WHEN EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope = 'key:' || kind) THEN 0
           ELSE 1000000 END) AS nth
     FROM jobs_job WHERE id = ANY (picked) AND limit_key IS NOT NULL) j;
   UPDATE jobs_limiter m SET tokens = m.tokens - u.n FROM (
-    SELECT 'key:' || j.kind || ':' || j.limit_key AS scope, count(*) AS n
+    SELECT 'key:' || j.kind || '|' || j.limit_key AS scope, count(*) AS n
     FROM jobs_job j JOIN unnest(ids, nths) AS t(id, nth) USING (id) WHERE t.nth <= 0 GROUP BY 1) u
     WHERE m.scope = u.scope AND m.per_second IS NOT NULL;
   UPDATE jobs_job j SET wait = CASE WHEN t.at IS NULL THEN 2 ELSE 1 END,
@@ -610,7 +610,7 @@ BEGIN
         WHEN m.tokens < u.nth THEN jobs_clock() + (u.nth - m.tokens) / m.per_second
           * interval '1 s' END AS at
       FROM unnest(ids, nths) AS u(id, nth) JOIN jobs_job w USING (id)
-        JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || ':' || w.limit_key
+        JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || '|' || w.limit_key
       WHERE u.nth > 0) t
     WHERE t.id = j.id;
   -- Whoever has no place here must not keep an exclusive key from others.

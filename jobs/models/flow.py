@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 class Limiter(models.Model):
     """How many may run at once, and how often one may start, in one scope.
 
-    Scopes are ``queue:<name>``, ``kind:<name>`` and ``key:<kind>:<key>``. The row is also the lock
+    Scopes are ``queue:<name>``, ``kind:<name>`` and ``key:<kind>|<key>``. The row is also the lock
     under which a dispatcher counts and admits.
     """
 

@@ -180,7 +180,7 @@ FROM jobs_limiter WHERE scope = ANY (%s) ORDER BY scope
 def _limits(job: Job) -> Iterator[Reason]:
     wanted = {f"queue:{job.queue}": ("queue", job.queue), f"kind:{job.kind}": ("kind", job.kind)}
     if job.limit_key:
-        wanted[f"key:{job.kind}:{job.limit_key}"] = ("limit_key", job.limit_key)
+        wanted[f"key:{job.kind}|{job.limit_key}"] = ("limit_key", job.limit_key)
     for scope, at_once, per_second, closed_until, tokens, now in sql.rows(_LIMITS, [list(wanted)]):
         if closed_until is not None:
             text = f"{scope} was told to wait until {_at(closed_until)} by what it calls"

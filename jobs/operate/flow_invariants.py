@@ -76,7 +76,7 @@ WITH live AS MATERIALIZED (SELECT queue, kind, limit_key FROM jobs_job
 counted AS (
   SELECT 'queue:' || queue AS scope, count(*) AS jobs FROM live GROUP BY 1
   UNION ALL SELECT 'kind:' || kind, count(*) FROM live GROUP BY 1
-  UNION ALL SELECT 'key:' || kind || ':' || limit_key, count(*) FROM live
+  UNION ALL SELECT 'key:' || kind || '|' || limit_key, count(*) FROM live
     WHERE limit_key IS NOT NULL GROUP BY 1)
 SELECT m.scope, counted.jobs::text || ' at once, ' || m.at_once::text || ' allowed'
 FROM jobs_limiter m JOIN counted USING (scope) WHERE counted.jobs > m.at_once

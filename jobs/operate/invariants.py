@@ -32,7 +32,7 @@ _LIVE = """live AS (SELECT * FROM jobs_lease
   WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining)"""
 
 _SCOPES = """ARRAY['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant,
-    'key:' || j.kind || ':' || coalesce(j.limit_key, '')]"""
+    'key:' || j.kind || '|' || coalesce(j.limit_key, '')]"""
 _OPEN = f"""NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = ANY ({_SCOPES}))"""
 _UNLIMITED = f"""NOT EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope = ANY ({_SCOPES}))"""
 

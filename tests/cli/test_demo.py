@@ -9,7 +9,9 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from jobs.cli import demo
+from jobs.cli import demo, demo_flow
+from jobs.cli.demo_flow import ACTS
+from jobs.engine import admission
 from jobs.testing import freeze_clock, run_jobs
 
 pytestmark = pytest.mark.django_db
@@ -17,23 +19,48 @@ pytestmark = pytest.mark.django_db
 
 def test_what_did_not_go_as_it_should_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     showing = demo._Demo("127.0.0.1:1", once=True)
-    showing._ids = [demo._enqueue(scene) for scene in demo.SCENES]
+    showing._enqueue()
+    assert not showing._is_over()
     assert showing._sum_up() == 1
-    assert f"0 of {len(demo.SCENES)} as they should" in capsys.readouterr().out
+    shown = len(demo.SCENES) + len(ACTS)
+    told = capsys.readouterr().out
+    assert f"0 of {shown} as they should" in told and "no slot came" in told
 
 
 def test_what_went_as_it_should_is_exit_code_0(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deadly = {"example.crash", "example.stuck"}
+    # These need processes, transactions or a dispatcher of their own.
+    deadly = {"example.crash", "example.stuck", "example.wire"}
+    alive = (demo_flow.APreemption, demo_flow.ACancel, demo_flow.ASchedule)
     monkeypatch.setattr(demo, "SCENES", [s for s in demo.SCENES if s.kind not in deadly])
+    monkeypatch.setattr(demo, "ACTS", [act for act in ACTS if act not in alive])
+    monkeypatch.setattr(demo_flow.ABatch, "SECONDS", 0.0)
     showing = demo._Demo("127.0.0.1:1", once=True)
+    admission.sync_limits()
     with freeze_clock() as clock:
-        showing._ids = [demo._enqueue(scene) for scene in demo.SCENES]
-        for _ in range(5):
+        showing._enqueue()
+        for _ in range(8):
             run_jobs()
+            showing._watch()
             clock.tick(2)
+    assert showing._is_over()
     assert showing._sum_up() == 0, capsys.readouterr().out
+
+
+def test_a_rate_that_does_not_hold_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "SCENES", [])
+    monkeypatch.setattr(demo, "ACTS", [demo_flow.AChain, demo_flow.ARate])
+    showing = demo._Demo("127.0.0.1:1", once=True)
+    with freeze_clock():
+        showing._enqueue()
+        run_jobs()  # no dispatcher has brought the limits into force
+    assert showing._is_over()
+    assert showing._sum_up() == 1
+    told = capsys.readouterr().out
+    assert "1 of 2 as they should" in told and "6 starts in 0.0 s" in told
 
 
 def test_the_demo_needs_debug(settings: Any) -> None:

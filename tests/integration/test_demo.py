@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from jobs.cli.demo import SCENES
+from jobs.cli.demo_flow import ACTS
 from tests.integration.fleet import Fleet, is_alive
 from tests.jobs.ports import free_port
 from tests.wait import wait_until
@@ -24,7 +25,9 @@ def test_the_demo_runs_through(fleet: Fleet) -> None:
     code = program.ended(30)
     told = program.logged()
     assert code == 0, told
-    assert f"{len(SCENES)} of {len(SCENES)} as they should" in told
+    shown = len(SCENES) + len(ACTS)
+    assert f"{shown} of {shown} as they should" in told
+    assert "no invariants violated" in told
     assert "Password" not in told
     assert time.monotonic() - begun < 20
     assert fleet.value("SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL") == 0
@@ -39,5 +42,5 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
         assert b"csrfmiddlewaretoken" in page.read()
     family = program.family()
     program.send(signal.SIGINT)
-    assert program.ended() == 0
+    assert program.ended() == 0, program.logged()
     assert not any(map(is_alive, family))

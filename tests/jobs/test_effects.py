@@ -406,8 +406,12 @@ def test_what_is_done_stays_done(change: str) -> None:
 
 def test_a_doubt_is_not_deleted(outside: Outside) -> None:
     claim = doubted(outside)
-    with pytest.raises(IntegrityError, match="is intent and cannot be deleted"):
-        the_effect(claim.id).delete()
+    effect = the_effect(claim.id)
+    with (
+        pytest.raises(IntegrityError, match="is intent and cannot be deleted"),
+        transaction.atomic(),
+    ):
+        effect.delete()
 
 
 # ---- the job

@@ -134,7 +134,7 @@ def test_a_job_in_a_blackout() -> None:
     assert found.reasons[0].until == NOON + 2 * HOUR
 
 
-@pytest.mark.parametrize("scope", ["queue:default", "kind:test.noop", "key:test.noop:tenant-1"])
+@pytest.mark.parametrize("scope", ["queue:default", "kind:test.noop", "key:test.noop|tenant-1"])
 def test_a_limit_that_is_reached(scope: str) -> None:
     holders = [a_job("running"), a_job("queued")]
     mine = a_job()

@@ -447,7 +447,7 @@ def test_the_waiters_for_a_place_are_woken_as_far_as_there_is_room() -> None:
     ids = [a_job() for _ in range(5)]
     sql("UPDATE jobs_job SET limit_key = 'k', wait = 2")
     move(ids[0], "queued")
-    Limiter.objects.create(scope="key:test.noop:k", kind="test.noop", key="k", at_once=3)
+    Limiter.objects.create(scope="key:test.noop|k", kind="test.noop", key="k", at_once=3)
     assert slots.wake_limited() == 2
     assert [row(job_id).wait for job_id in ids[1:]] == [0, 0, 2, 2]
     assert slots.wake_limited() == 0
