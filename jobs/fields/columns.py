@@ -124,7 +124,9 @@ class EncryptedField(_Field):
 
     def place_of(self, row: Any, tenant: Any = "") -> Place:
         """Where the value of a row of this tenant belongs."""
-        return Place(self.model._meta.db_table, str(self.column), str(row), str(tenant))
+        meta = self.model._meta
+        owner = canonical(self.model, self.tenant_field, tenant) if self.tenant_field else ""
+        return Place(meta.db_table, str(self.column), canonical(self.model, "pk", row), owner)
 
     def open(self, value: Unopened, place: Place) -> Any:
         """The value in clear."""
@@ -209,10 +211,7 @@ class EncryptedField(_Field):
         return found
 
     def _check_row(self) -> list[checks.CheckMessage]:
-        key: Any = self.model._meta.pk
-        while key is not None and key.remote_field is not None:
-            key = key.target_field
-        if not isinstance(key, models.AutoField):
+        if not isinstance(_origin(self.model._meta.pk), models.AutoField):
             return []
         return [
             checks.Error(
@@ -238,6 +237,19 @@ def tenant_column(model: Any, name: str) -> models.Field[Any, Any]:
     """The column that holds the tenant."""
     field: models.Field[Any, Any] = model._meta.get_field(name)
     return field
+
+
+def _origin(field: Any) -> Any:
+    """The column that a key refers to in the end."""
+    while field is not None and field.remote_field is not None:
+        field = field.target_field
+    return field
+
+
+def canonical(model: Any, name: str, value: Any) -> str:
+    """The column's value as one text, however it was spelt: a UUID may be given as text."""
+    field = model._meta.pk if name == "pk" else tenant_column(model, name)
+    return str(_origin(field).to_python(value))
 
 
 def encrypted_fields(model: Any) -> list[EncryptedField]:

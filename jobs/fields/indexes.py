@@ -10,7 +10,7 @@ from django.core import checks
 from django.core.exceptions import FieldDoesNotExist, FieldError
 from django.db import models
 
-from jobs.fields.columns import tenant_column
+from jobs.fields.columns import canonical, tenant_column
 from jobs.keyring import blind_index
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class BlindIndexField(_CharField):
     def digest(self, value: str, tenant: Any = "") -> str:
         """The index of the value for rows of this tenant."""
         purpose = self.purpose or f"{self.model._meta.db_table}.{self.source}"
-        return blind_index(self.normalise(value), purpose, str(tenant))
+        owner = canonical(self.model, self.tenant_field, tenant) if self.tenant_field else ""
+        return blind_index(self.normalise(value), purpose, owner)
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         value = getattr(model_instance, self.source)

@@ -65,6 +65,13 @@ def test_the_table_holds_no_clear_value(people: Any) -> None:
     assert stored(person).startswith("enc1.old.")
 
 
+@pytest.mark.parametrize("spelling", [str, lambda key: key.hex.upper(), lambda key: key])
+def test_a_key_may_be_spelt_in_any_way(people: Any, spelling: Any) -> None:
+    key = uuid.uuid4()
+    a_person(id=spelling(key))
+    assert Person.objects.get(pk=key).cpf == CPF
+
+
 def test_null_stays_null_and_is_the_only_search(people: Any) -> None:
     a_person(cpf=None)
     a_person()
