@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.test import Client
 from hypothesis import HealthCheck, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
@@ -292,7 +293,23 @@ def test_a_waiting_job_takes_a_sealed_payload_over(register: Any) -> None:
     assert job.pk == first.id
 
 
-def test_a_schedule_holds_its_payload_sealed(register: Any) -> None:
+def test_a_bulk_with_keys_compares_and_replaces_what_is_sealed(register: Any) -> None:
+    def drafts(cpf: str, unique: jobs.Unique) -> list[jobs.Draft]:
+        return [jobs.Draft(Register(number=n, cpf=cpf), unique=unique) for n in range(1)]
+
+    strict = jobs.Unique("c-1", on_conflict="raise")
+    [first] = jobs.enqueue_many(drafts(CPF, strict))
+    assert jobs.enqueue_many(drafts(CPF, strict)) == [first]
+    with pytest.raises(jobs.KeyConflict):
+        jobs.enqueue_many(drafts("111.444.777-35", strict))
+    waiting = jobs.Unique("c-2", for_="waiting")
+    [second] = jobs.enqueue_many(drafts("old", waiting))
+    assert jobs.enqueue_many(drafts("new", waiting)) == [second]
+    assert testing.run_jobs().succeeded == 2
+    assert [job.pk for job in testing.enqueued(Register, cpf="new")] == [second]
+
+
+def test_a_schedule_holds_its_payload_sealed(register: Any, admin_client: Client) -> None:
     from jobs.operate import schedules
 
     with testing.freeze_clock() as clock:
@@ -310,6 +327,10 @@ def test_a_schedule_holds_its_payload_sealed(register: Any) -> None:
         [made] = tick()
     [job] = testing.enqueued(Register, cpf=CPF)
     assert job.pk == made
+    [(number,)] = raw("SELECT id FROM jobs_schedule WHERE name = 'nightly'")
+    page = admin_client.get(f"/admin/jobs/schedule/{number}/change/")
+    assert page.status_code == 200
+    assert "$sealed" not in page.content.decode()
 
 
 def test_a_callback_of_a_batch_takes_no_sensitive_fields(register: Any) -> None:
