@@ -194,6 +194,8 @@ class Context:
             tenant=self.tenant if tenant is None else tenant,
             audience=audience,
         )
+        if at_once and _in_coroutine():
+            raise EventError("at_once", "a coroutine tells its events with the job's success")
         if at_once or self._in_transaction():
             self._write_message(made)
         elif len(self._messages) >= EVENT_LIMIT:
@@ -243,3 +245,11 @@ class Context:
         self.checkpoint()
         terms = Terms(request, definite, on_doubt)
         return await self._ledger.run_async(key, call, probe, terms)
+
+
+def _in_coroutine() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -30,10 +30,21 @@ from django.db import transaction
 from jobs import keyring, registry, sensitive
 from jobs.backoff import Duration, seconds
 from jobs.context import Signal
-from jobs.engine import claims, dispatch, leases, reconcile, runner, settler, sql
+from jobs.engine import (
+    claims,
+    dispatch,
+    feed,
+    leases,
+    outbox,
+    reconcile,
+    runner,
+    settler,
+    sql,
+)
 from jobs.engine.claims import Claim
 from jobs.engine.intake import enqueue
 from jobs.errors import JobsError
+from jobs.events import Event
 from jobs.ids import uuid7
 from jobs.models import Job
 from jobs.outcomes import Fault, decide
@@ -48,6 +59,7 @@ __all__ = [
     "assert_enqueued",
     "assert_not_enqueued",
     "check_handler",
+    "emitted",
     "enqueued",
     "fail_next",
     "freeze_clock",
@@ -126,6 +138,22 @@ def enqueued(payload: type[Payload], /, **fields: Any) -> list[Job]:
     names = [payload.kind, *payload.aliases]
     found = Job.objects.using(sql.alias()).filter(kind__in=names).order_by("created_at", "id")
     return [job for job in found if _has(payload, job, fields)]
+
+
+def emitted(*topics: str) -> list[Event]:
+    """The events of these topics (globs; all without any) that were told so far, oldest first.
+
+    They are relayed on the spot, and their subscribers told.
+    """
+    while outbox.relay_once().moved:
+        pass
+    found: list[Event] = []
+    page = feed.feed(topics=topics or None)
+    found += page
+    while not page.is_end:
+        page = feed.feed(page.position, topics=topics or None)
+        found += page
+    return found
 
 
 def assert_enqueued(payload: type[Payload], /, **fields: Any) -> Job:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from jobs import registry
 from jobs.cli.verb import Options, Verb
 from jobs.engine.relay import Relay
 
@@ -14,7 +13,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    registry.autodiscover()  # subscribers live beside handlers
     Relay().run()
     return 0
 

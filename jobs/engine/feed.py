@@ -127,6 +127,7 @@ def keep_up() -> int:
     [(today,)] = sql.rows("SELECT (jobs_clock() AT TIME ZONE 'UTC')::date")
     try:
         with transaction.atomic(using=sql.alias()):
+            sql.run("SET LOCAL lock_timeout = '2s'")
             if not _has_lock():
                 return 0
             for day in range(AHEAD + 1):

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import transaction
 from pydantic import BaseModel
 
-from jobs import events
+from jobs import events, registry
 from jobs.engine import rq, sql
 from jobs.engine.calls import call
 from jobs.engine.pushes import after_commit
@@ -127,6 +127,7 @@ def relay_once(limit: int = PORTION) -> Relayed:
 
     Does nothing while another process relays. Listeners are told after the commit.
     """
+    registry.autodiscover()  # nobody may publish who does not know who is to be told
     subscribed = events.subscriptions()
     relayed, head = sql.repeating(lambda: _tell(limit) if subscribed else _move(limit))
     if head:

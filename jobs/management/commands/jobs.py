@@ -13,6 +13,7 @@ from jobs.cli import (
     doctor,
     explain,
     keys,
+    outbox,
     pauses,
     relay,
     retention,
@@ -22,7 +23,20 @@ from jobs.cli import (
 )
 from jobs.errors import JobsError
 
-MODULES = (run, worker, dispatch, relay, doctor, explain, pauses, retention, schedules, keys, demo)
+MODULES = (
+    run,
+    worker,
+    dispatch,
+    relay,
+    doctor,
+    explain,
+    pauses,
+    outbox,
+    retention,
+    schedules,
+    keys,
+    demo,
+)
 VERBS = {module.VERB.name: module.VERB for module in MODULES}
 
 
