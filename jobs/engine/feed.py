@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, transaction
@@ -124,7 +124,8 @@ def keep_up() -> int:
     Answers how many were dropped. Does nothing while somebody relays or reads for long: there is
     another time.
     """
-    [(today,)] = sql.rows("SELECT (jobs_clock() AT TIME ZONE 'UTC')::date")
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    today = now.astimezone(UTC).date()
     try:
         with transaction.atomic(using=sql.alias()):
             sql.run("SET LOCAL lock_timeout = '2s'")
@@ -133,7 +134,7 @@ def keep_up() -> int:
             for day in range(AHEAD + 1):
                 sql.rows("SELECT jobs_feed_make(%s)", [today + timedelta(days=day)])
             _tidy()
-        return sum(_drop(name) for name in _old(today))
+        return sum(_drop(name) for name in _old(now))
     except DatabaseError as error:
         if sql.sqlstate(error) != "55P03":
             raise
@@ -141,18 +142,20 @@ def keep_up() -> int:
         return 0
 
 
-def _old(today: date) -> list[str]:
-    """Partitions of days that have ended longer ago than events are kept, oldest first."""
-    last = today - conf.settings().KEEP_FEED - timedelta(days=1)
+def _old(now: datetime) -> list[str]:
+    """Partitions of days that ended longer ago than events are kept, oldest first."""
     names = sql.rows(
         "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
         "WHERE i.inhparent = to_regclass('jobs_feed') ORDER BY 1"
     )
-    return [
-        name
-        for (name,) in names
-        if (day := _PARTITION.match(name)) and date(*map(int, day.groups())) < last
-    ]
+    before = now - conf.settings().KEEP_FEED
+    return [name for (name,) in names if (end := _end(name)) is not None and end <= before]
+
+
+def _end(partition: str) -> datetime | None:
+    """The end of the partition's day; None for one that somebody else has made."""
+    day = _PARTITION.match(partition)
+    return datetime(*map(int, day.groups()), tzinfo=UTC) + timedelta(days=1) if day else None  # type: ignore[misc, arg-type]
 
 
 def _drop(name: str) -> bool:

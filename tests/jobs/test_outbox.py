@@ -9,12 +9,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from pydantic import BaseModel
 
 import jobs
-from jobs import events
+from jobs import context, events
 from jobs.engine import claims, closures, outbox, pushes, reconcile
+from jobs.engine import sql as engine_sql
 from jobs.engine.claims import Success
 from jobs.engine.relay import Relay
 from jobs.errors import EventError
@@ -23,6 +24,7 @@ from jobs.operate import outbox as desk
 from jobs.operate.pauses import pause, resume
 from jobs.states import OUTBOX_EDGES, OutboxState, moves
 from jobs.testing import run_jobs
+from tests.jobs.crowd import at_once
 from tests.jobs.factories import (
     WORKER,
     a_claim,
@@ -210,6 +212,43 @@ def test_what_a_stale_attempt_wanted_told_is_not() -> None:
     told = [Success(stale, "1", made[:1]), Success(good, "1", made[1:])]
     assert claims.settle_successes(told, WORKER) == {good.id}
     assert [p["n"] for p in payloads("order.paid")] == [1, 2]
+
+
+@pytest.fixture
+def in_coroutine() -> Iterator[None]:
+    class Waits(jobs.Payload, kind="test.waits"):
+        at_once: bool = False
+
+    @jobs.handler(Waits, max_attempts=1)
+    async def waits(ctx: jobs.Context, payload: Waits) -> None:
+        ctx.emit("order.paid", {"n": 1}, at_once=payload.at_once)
+
+    jobs.enqueue(Waits())
+    jobs.enqueue(Waits(at_once=True))
+    yield
+    jobs.registry.unregister("test.waits")
+
+
+def test_a_coroutine_tells_with_its_success_and_not_before(in_coroutine: None) -> None:
+    run = run_jobs()
+    assert (run.succeeded, run.failed) == (1, 1)
+    assert "at_once: a coroutine tells its events with the job's success" in run.errors[0]
+    assert relay().count("order.paid") == 1
+
+
+def test_an_attempt_keeps_so_many_events_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "EVENT_LIMIT", 0)
+    jobs.enqueue(Telling())
+    assert "an attempt keeps at most 0 events" in run_jobs().errors[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_to_ask_for_a_transaction_opens_no_connection() -> None:
+    def ask() -> tuple[bool, bool]:
+        connection.close()
+        return engine_sql.in_transaction(), connection.connection is None
+
+    assert at_once([ask]) == [(False, True)]
 
 
 # ---- what the core tells
