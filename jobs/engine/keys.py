@@ -31,7 +31,8 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 def admit(entry: Entry, insert: Insert) -> UUID | None:
     """None when the entry was inserted; otherwise the id of the job that has its key."""
     assert entry.unique is not None  # noqa: S101 - the caller has looked
-    with transaction.atomic(using=sql.alias()):
+    # Whoever asks has a transaction, which what is raised here rolls back: no savepoint.
+    with transaction.atomic(using=sql.alias(), savepoint=False):
         if entry.unique.for_ == "unfinished":
             existing = _unfinished(entry, insert)
         elif entry.unique.for_ == "waiting":
