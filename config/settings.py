@@ -80,7 +80,10 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"redact": {"()": "jobs.redaction.RedactingFilter"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}
+    },
     "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO"}},
 }
 

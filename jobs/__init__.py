@@ -25,6 +25,8 @@ from jobs.errors import (
     DuplicateJob,
     EffectError,
     EnqueueError,
+    EventError,
+    FeedGone,
     HandlerError,
     IllegalMove,
     InvalidOption,
@@ -34,12 +36,14 @@ from jobs.errors import (
     KeyTaken,
     MachineError,
     NotAllowed,
+    SealError,
     StaleClaim,
     StaleState,
     UnknownBatch,
     UnknownJob,
     UnknownKind,
 )
+from jobs.events import Event
 from jobs.limits import Limit, Rate, Unique
 from jobs.outcomes import (
     CircuitOpen,
@@ -51,12 +55,15 @@ from jobs.outcomes import (
     Unrecoverable,
 )
 from jobs.payloads import Payload
+from jobs.sensitive import Sensitive
 from jobs.states import DeadLetterState, JobState
 
 if TYPE_CHECKING:
     from jobs.breakers import breaker
     from jobs.engine.chains import chain
+    from jobs.engine.feed import feed, feed_head
     from jobs.engine.intake import Draft, Enqueued, enqueue, enqueue_many
+    from jobs.engine.outbox import emit
     from jobs.machines import Edge, Machine, Moved, machine
     from jobs.models import Attempt, DeadLetter, Job
     from jobs.operate.batches import batch
@@ -81,9 +88,12 @@ _LAZY = {
     "breaker": "jobs.breakers",
     "cancel": "jobs.operate.cancel",
     "chain": "jobs.engine.chains",
+    "emit": "jobs.engine.outbox",
     "enqueue": "jobs.engine.intake",
     "enqueue_many": "jobs.engine.intake",
     "explain": "jobs.operate.explain",
+    "feed": "jobs.engine.feed",
+    "feed_head": "jobs.engine.feed",
     "handler": "jobs.registry",
     "machine": "jobs.machines",
     "replay": "jobs.operate.replay",
@@ -106,7 +116,10 @@ __all__ = [
     "EffectError",
     "EnqueueError",
     "Enqueued",
+    "Event",
+    "EventError",
     "Exponential",
+    "FeedGone",
     "Fixed",
     "HandlerError",
     "Happened",
@@ -132,6 +145,8 @@ __all__ = [
     "Rate",
     "RateLimited",
     "RetryAfter",
+    "SealError",
+    "Sensitive",
     "Snooze",
     "StaleClaim",
     "StaleState",
@@ -146,9 +161,12 @@ __all__ = [
     "breaker",
     "cancel",
     "chain",
+    "emit",
     "enqueue",
     "enqueue_many",
     "explain",
+    "feed",
+    "feed_head",
     "handler",
     "machine",
     "replay",

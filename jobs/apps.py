@@ -1,5 +1,7 @@
 """The Django app."""
 
+import sys
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -13,6 +15,13 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks as checks
-        from jobs import registry
+        from jobs import protection, registry
 
         registry.autodiscover()
+        if not _only_checks():
+            protection.require_keys()
+
+
+def _only_checks() -> bool:
+    """`manage.py check` says itself what is missing, with everything else that is wrong."""
+    return sys.argv[1:2] == ["check"]

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import connections, router
+from django.db import OperationalError, ProgrammingError, connections, router
 
-from jobs import conf, registry
+from jobs import conf, protection, registry
 from jobs.errors import ConfigError, JobsError
 
 NOT_JSON = "the default serializer of RQ unpickles what it finds in Redis, which may be forged"
@@ -156,6 +156,21 @@ def redis_keeps_what_it_is_given(**_: Any) -> list[CheckMessage]:
     ]
 
 
+@register("jobs", Tags.security, deploy=True)
+def calls_stay_outside(**_: Any) -> list[CheckMessage]:
+    """Outgoing calls reach public addresses only."""
+    settings = _settings()
+    if settings is None or not settings.HTTP_ALLOW:
+        return []
+    return [
+        Warning(
+            f"outgoing calls may reach {', '.join(settings.HTTP_ALLOW)}, whoever names their URL",
+            "empty JOBS['HTTP_ALLOW'], or leave in it only what strangers may talk to",
+            id="jobs.W020",
+        )
+    ]
+
+
 @register("jobs")
 def schedules_can_make_jobs(**_: Any) -> list[CheckMessage]:
     """Every schedule that is declared in code has a kind with a handler, and sound options."""
@@ -171,6 +186,40 @@ def schedules_can_make_jobs(**_: Any) -> list[CheckMessage]:
         except JobsError as error:
             found.append(Error(f"schedule {declared.name!r}: {error}", id="jobs.E030"))
     return found
+
+
+@register("jobs")
+def keys_are_there(**_: Any) -> list[CheckMessage]:
+    """Whatever the project protects has its key; without them, no process starts."""
+    if _settings() is None:
+        return []
+    found: list[CheckMessage] = []
+    if problem := protection.key_problem():
+        found.append(Error(problem, id="jobs.E040"))
+    if problem := protection.index_key_problem():
+        found.append(Error(problem, id="jobs.E041"))
+    return found
+
+
+@register("jobs", Tags.database)
+def keys_in_use_are_kept(databases: Any = None, **_: Any) -> list[CheckMessage]:
+    """No row needs a key that was dropped; asked with ``check --database`` and at ``migrate``."""
+    settings = _settings()
+    if settings is None or not databases or keys_are_there():
+        return []
+    if not (settings.KEYS or protection.users_of_keys()):
+        return []
+    from jobs.operate import keys
+
+    try:
+        lost = keys.missing(stores_of=databases)
+    except (ProgrammingError, OperationalError):
+        return []  # before the first migration there are no tables
+    hint = "put it back, then run `manage.py jobs keys rotate` before it goes"
+    return [
+        Error(f"{rows} rows need the key {key!r}, which JOBS['KEYS'] lacks", hint, id="jobs.E042")
+        for key, rows in sorted(lost.items())
+    ]
 
 
 def _is_loopback(host: str) -> bool:

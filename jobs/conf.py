@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
+from jobs import addresses
 from jobs.errors import ConfigError
 from jobs.limits import Limit
 from jobs.names import label_problem, name_problem
@@ -36,6 +37,8 @@ class Settings:
     """Largest payload, in bytes of JSON."""
     RESULT_LIMIT: int = 65536
     """Largest stored result, in bytes of JSON."""
+    EVENT_LIMIT: int = 16384
+    """Largest payload of an event, in bytes of JSON."""
     MAX_ATTEMPTS: int = 5
     """Attempts of handlers that name no number."""
     TIMEOUT: float = 300.0
@@ -68,6 +71,8 @@ class Settings:
     """How long batches stay that are done and whose members are gone."""
     KEEP_DEAD_LETTERS: timedelta = timedelta(days=90)
     """How long closed dead letters stay, unless their job goes first."""
+    KEEP_FEED: timedelta = timedelta(days=7)
+    """How long events can be read in the feed, rounded up to whole days."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -78,6 +83,14 @@ class Settings:
     """How often one job may be preempted."""
     CANCEL_GRACE: float = 10.0
     """Seconds after which a forced cancel kills a handler that does not stop."""
+    HTTP_ALLOW: tuple[str, ...] = ()
+    """Loopback and private networks, or hosts in them, that outgoing calls may reach."""
+    HTTP_PORTS: tuple[int, ...] = (80, 443)
+    """Ports that outgoing calls may reach, beside those of what HTTP_ALLOW opens."""
+    KEYS: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
+    INDEX_KEY: str = field(default="", repr=False)
+    """Key of blind indexes."""
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):
@@ -101,7 +114,9 @@ def _contradictions(s: Settings) -> list[str]:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
         found.append("JOBS['MAX_ATTEMPTS'] must lie between 1 and 1000")
-    for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT"):
+    if not timedelta(hours=1) <= s.KEEP_FEED <= _KEPT_LONGEST:
+        found.append("JOBS['KEEP_FEED'] must be an hour at least and a hundred years at most")
+    for name in ("PAYLOAD_LIMIT", "RESULT_LIMIT", "EVENT_LIMIT"):
         if not 256 <= getattr(s, name) <= 16 * 1024 * 1024:
             found.append(f"JOBS[{name!r}] must lie between 256 bytes and 16 MiB")
     for name in ("PREEMPTION_GRACE", "CANCEL_GRACE"):
@@ -119,6 +134,12 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS['WEIGHTS']: tenant {problem}")
         if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
             found.append(f"JOBS['WEIGHTS'][{tenant!r}] must be a whole number from 1 to 100")
+    found += [
+        f"JOBS['HTTP_ALLOW']: {told}" for told in map(addresses.problem, s.HTTP_ALLOW) if told
+    ]
+    for port in s.HTTP_PORTS:
+        if type(port) is not int or not 1 <= port <= 65535:
+            found.append(f"JOBS['HTTP_PORTS']: {port!r} is not a port")
     if problem := name_problem(s.DEFAULT_QUEUE):
         found.append(f"JOBS['DEFAULT_QUEUE'] {problem}")
     return found
@@ -163,6 +184,10 @@ def _coerced(key: str, value: Any) -> Any:
         if _is_number(value):
             return timedelta(seconds=value)
         expected_name = "a timedelta or a number of seconds"
+    elif isinstance(default, tuple):
+        if isinstance(value, list | tuple):
+            return tuple(value)
+        expected_name = "a list"
     elif isinstance(default, Mapping):
         if isinstance(value, Mapping):
             return dict(value)
@@ -171,7 +196,8 @@ def _coerced(key: str, value: Any) -> Any:
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
-    raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {value!r}")
+    shown = type(value).__name__ if "KEY" in key else repr(value)  # it may be a key
+    raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {shown}")
 
 
 def _is_number(value: object) -> bool:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from jobs.effects import AsyncCall, AsyncProbe, Call, OnDoubt, Probe, Terms
+from jobs.errors import EventError
+from jobs.events import Audience, Message, message
 from jobs.outcomes import Stopped
 from jobs.watch import LOOK_INTERVAL, watch
 
@@ -68,6 +72,8 @@ class EffectLedger(Protocol):
     ) -> Any: ...
 
 
+EVENT_LIMIT = 1000
+"""Events that an attempt may keep until its end."""
 PROGRESS_INTERVAL = 0.5
 """Seconds between two writes of a job's progress; the last one is always written."""
 
@@ -92,6 +98,9 @@ class Context:
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger
+    _write_message: Callable[[Message], None]
+    _in_transaction: Callable[[], bool]
+    _messages: list[Message] = field(default_factory=list)
     _progress_at: float = 0.0
     _cleanup: ExitStack | None = None
 
@@ -161,6 +170,42 @@ class Context:
         if not self._write_progress({"done": done, "total": total, "note": note[:200]}):
             raise Stopped("lease_lost")
 
+    def emit(
+        self,
+        topic: str,
+        payload: Mapping[str, Any] | BaseModel,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        audience: Audience = "tenant",
+        at_once: bool = False,
+    ) -> UUID:
+        """Tells an event; answers its id.
+
+        Inside a transaction it is told with that transaction. Outside of one it is told together
+        with the success of the job, in the same transaction, and not at all where the attempt ends
+        otherwise; ``at_once`` tells it now, whatever becomes of the attempt (not in a coroutine).
+        The key is the job's own unless another is given, and so is the tenant.
+        """
+        made = message(
+            topic,
+            payload,
+            key=f"job:{self.job_id}" if key is None else key,
+            tenant=self.tenant if tenant is None else tenant,
+            audience=audience,
+        )
+        if at_once and _in_coroutine():
+            raise EventError("at_once", "a coroutine tells its events with the job's success")
+        if at_once or self._in_transaction():
+            self._write_message(made)
+        elif len(self._messages) >= EVENT_LIMIT:
+            raise EventError(
+                "emit", f"an attempt keeps at most {EVENT_LIMIT} events until its end; use at_once"
+            )
+        else:
+            self._messages.append(made)
+        return made.id
+
     def effect(
         self,
         key: str,
@@ -200,3 +245,11 @@ class Context:
         self.checkpoint()
         terms = Terms(request, definite, on_doubt)
         return await self._ledger.run_async(key, call, probe, terms)
+
+
+def _in_coroutine() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -19,10 +19,13 @@
     ├── MachineError            a machine was declared or used wrongly
     │   ├── IllegalMove         no edge leads from the present state to the wanted one
     │   └── StaleState          the row is in another state than the caller expected
+    ├── SealError               a protected value does not open where it stands
+    │   └── UnknownKey          the key ring has no key with its id
     ├── StaleClaim              a write came from an attempt that no longer holds the job
     └── ConfigError             the JOBS setting is wrong
 
-What a handler raises to steer its job (``Snooze``, ``Unrecoverable``) lives in ``outcomes``.
+What a handler raises to steer its job (``Snooze``, ``Unrecoverable``) lives in ``outcomes``, and
+``HttpError``, for calls to other hosts, in ``http``.
 """
 
 from __future__ import annotations
@@ -41,6 +44,18 @@ class ConfigError(JobsError):
 
 class HandlerError(JobsError):
     """A handler was declared wrongly."""
+
+
+class SealError(JobsError):
+    """A protected value does not open where it stands; never says the value."""
+
+
+class UnknownKey(SealError):
+    """The key ring has no key with the id that the value was sealed with."""
+
+    def __init__(self, key_id: str, place: str) -> None:
+        self.key_id = key_id
+        super().__init__(f"{place}: sealed with key {key_id!r}, which JOBS['KEYS'] lacks")
 
 
 class EnqueueError(JobsError):
@@ -129,6 +144,26 @@ class UnknownBatch(JobsError):
     def __init__(self, batch_id: UUID) -> None:
         self.batch_id = batch_id
         super().__init__(f"there is no batch {batch_id}")
+
+
+class EventError(JobsError):
+    """An event was refused and nothing was written, or is asked for what cannot be."""
+
+    def __init__(self, option: str, problem: str) -> None:
+        self.option, self.problem = option, problem
+        super().__init__(f"{option}: {problem}")
+
+
+class FeedGone(JobsError):
+    """The feed cannot be read on from this position: what came after it is not all there.
+
+    Whoever asked has to start anew, from a fresh state and ``jobs.feed_head()``.
+    """
+
+    def __init__(self, since: int, floor: int, head: int) -> None:
+        self.since, self.floor, self.head = since, floor, head
+        why = "was never reached" if since > head else "has been pruned"
+        super().__init__(f"position {since} {why}: the feed can be read on from {floor} to {head}")
 
 
 class EffectError(JobsError):

@@ -56,6 +56,7 @@ class Handler:
     preempts: bool
     preemptible: bool
     killable: bool
+    emits: bool
     keep_completed: Keep | None
     keep_failed: Keep | None
 
@@ -96,6 +97,7 @@ def handler(
     preempts: bool = False,
     preemptible: bool = False,
     killable: bool = False,
+    emits: bool = False,
     keep_completed: Keep | None = None,
     keep_failed: Keep | None = None,
 ) -> Callable[[F], F]:
@@ -105,8 +107,9 @@ def handler(
     job's result. ``atomic`` runs it in one transaction with its own completion. ``concurrency``
     and ``rate`` hold for the kind over the whole fleet, ``per_key`` for each ``limit_key`` given
     at enqueue. ``preempts`` lets its jobs push ``preemptible`` ones of lower priority off their
-    exclusive key; one that does not obey may be killed where it is ``killable``. ``keep_completed``
-    and ``keep_failed`` say how long finished jobs stay: a duration, or how many.
+    exclusive key; one that does not obey may be killed where it is ``killable``. ``emits``
+    tells every move of its jobs as an event. ``keep_completed`` and ``keep_failed`` say how long
+    finished jobs stay: a duration, or how many.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -138,6 +141,7 @@ def handler(
             preempts=preempts,
             preemptible=preemptible,
             killable=killable,
+            emits=emits,
             keep_completed=keep_completed,
             keep_failed=keep_failed,
         )
@@ -261,7 +265,8 @@ def _validate(h: Handler) -> None:
             or (isinstance(keep, timedelta) and keep >= timedelta(0)),
             f"{name} must be a timedelta or a whole number of jobs",
         )
-    for flag in ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable"):
+    flags = ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable", "emits")
+    for flag in flags:
         require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")
     if h.atomic:
         require(not h.is_async, "atomic handlers cannot be async")

@@ -1,4 +1,4 @@
-"""The states of a job and of a dead letter, and every legal move between them.
+"""The states of a job, a dead letter and an event, and every legal move between them.
 
 This table is the single source: the database triggers, ``docs/states.md`` and the tests are
 compared with it. No ORM here.
@@ -44,6 +44,21 @@ class DeadLetterState(StrEnum):
     """Somebody decided that nothing is to be done."""
     EXPIRED = "expired"
     """Nobody decided before its retention ended."""
+
+
+class OutboxState(StrEnum):
+    """How far an event is on its way from the transaction that wrote it to the feed."""
+
+    PENDING = "pending"
+    """Committed; waits for the relay."""
+    FAILED = "failed"
+    """A subscriber refused it; it is tried again later, and those behind it wait."""
+    PARKED = "parked"
+    """Refused too often, or set aside by somebody; holds back what has the same key."""
+    PUBLISHED = "published"
+    """It has its position in the feed; the row goes with the transaction that put it there."""
+    DISCARDED = "discarded"
+    """Somebody decided that nobody is to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,23 @@ DEAD_LETTER_EDGES: tuple[Edge, ...] = (
     Edge("discard", (_D.OPEN,), _D.DISCARDED, "closed without another run"),
     Edge("expire", (_D.OPEN,), _D.EXPIRED, "retention ended while still open"),
 )
+
+_O = OutboxState
+OUTBOX_EDGES: tuple[Edge, ...] = (
+    Edge("publish", (_O.PENDING,), _O.PUBLISHED, "the relay gave it its position in the feed"),
+    Edge("fail", (_O.PENDING,), _O.FAILED, "a subscriber raised; its next try has a time"),
+    Edge("try_again", (_O.FAILED,), _O.PENDING, "the time of its next try has come"),
+    Edge("park", (_O.PENDING, _O.FAILED), _O.PARKED, "refused too often, or somebody's wish"),
+    Edge("release", (_O.PARKED,), _O.PENDING, "somebody wants it published after all"),
+    Edge(
+        "discard",
+        (_O.PENDING, _O.FAILED, _O.PARKED),
+        _O.DISCARDED,
+        "somebody decided that it is not to be published",
+    ),
+)
+OUTBOX_FINAL_STATES = frozenset({_O.PUBLISHED, _O.DISCARDED})
+"""States in which alone the row of an event may be deleted."""
 
 BIRTH_STATES = frozenset({_S.BLOCKED, _S.PENDING, _S.QUEUED})
 """States in which a job may be inserted."""

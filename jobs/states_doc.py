@@ -19,10 +19,13 @@ from jobs.states import (
     DEAD_LETTER_EDGES,
     FINAL_STATES,
     JOB_EDGES,
+    OUTBOX_EDGES,
+    OUTBOX_FINAL_STATES,
     RETRYABLE_STATES,
     DeadLetterState,
     Edge,
     JobState,
+    OutboxState,
 )
 
 _HEAD = """# States
@@ -48,6 +51,12 @@ def render() -> str:
         _states(DeadLetterState, {str(s) for s in births}, {str(s) for s in finals}),
         _diagram(DEAD_LETTER_EDGES, [str(s) for s in births], sorted(str(s) for s in finals)),
         _table(DEAD_LETTER_EDGES),
+        "## An event in the outbox\n",
+        _states(OutboxState, {OutboxState.PENDING}, {str(s) for s in OUTBOX_FINAL_STATES}),
+        _diagram(
+            OUTBOX_EDGES, [OutboxState.PENDING.value], sorted(str(s) for s in OUTBOX_FINAL_STATES)
+        ),
+        _table(OUTBOX_EDGES),
     ]
     return "\n".join(parts)
 

@@ -48,12 +48,31 @@ class Holder(jobs.Payload, kind="bench.holder"):
     pass
 
 
+class Tell(jobs.Payload, kind="bench.tell"):
+    pass
+
+
+class Told(jobs.Payload, kind="bench.told"):
+    pass
+
+
 class Rival(jobs.Payload, kind="bench.rival"):
     sent: float
 
 
 @jobs.handler(Noop)
 def noop(ctx: jobs.Context, payload: Noop) -> None:
+    records.append(records.NOOP)
+
+
+@jobs.handler(Tell)
+def tell(ctx: jobs.Context, payload: Tell) -> None:
+    ctx.emit("bench.told", {"note": "as it was"})
+    records.append(records.NOOP)
+
+
+@jobs.handler(Told, emits=True)
+def told(ctx: jobs.Context, payload: Told) -> None:
     records.append(records.NOOP)
 
 

@@ -17,6 +17,7 @@ from jobs.admin import show
 from jobs.admin.bounded import ReadOnlyAdmin
 from jobs.admin.filters import KindFilter, Known
 from jobs.models import Batch, Blackout, Breaker, Effect, Limiter, Pause, Schedule, Slot
+from jobs.operate.shown import public_data
 
 
 class _StateFilter(Known):
@@ -102,7 +103,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="callbacks")
     def shown_callbacks(self, batch: Batch) -> SafeString:
-        return show.pretty(batch.callbacks)
+        return show.pretty(public_data(batch.callbacks))
 
 
 @admin.register(Schedule)
@@ -147,7 +148,7 @@ class ScheduleAdmin(_NamedAdmin):
 
     @admin.display(description="payload")
     def shown_payload(self, schedule: Schedule) -> SafeString:
-        return show.pretty(schedule.payload)
+        return show.pretty(public_data(schedule.payload))
 
     @admin.display(description="options")
     def shown_options(self, schedule: Schedule) -> SafeString:
@@ -188,11 +189,11 @@ class EffectAdmin(ReadOnlyAdmin):
 
     @admin.display(description="request")
     def shown_request(self, effect: Effect) -> SafeString:
-        return show.pretty(effect.request)
+        return show.pretty(public_data(effect.request))
 
     @admin.display(description="outcome")
     def shown_outcome(self, effect: Effect) -> SafeString:
-        return show.pretty(effect.outcome)
+        return show.pretty(public_data(effect.outcome))
 
 
 @admin.register(Pause)

@@ -16,6 +16,7 @@ from jobs.admin import show
 from jobs.admin.bounded import ReadOnlyAdmin
 from jobs.admin.filters import KindFilter, QueueFilter
 from jobs.models import Attempt, DeadLetter, Job, Lease
+from jobs.operate.shown import public_data, public_payload
 
 if TYPE_CHECKING:
     TabularInline = admin.TabularInline[Attempt, Job]
@@ -137,11 +138,11 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description="payload")
     def shown_payload(self, job: Job) -> SafeString:
-        return show.pretty(job.payload)
+        return show.pretty(public_payload(job))
 
     @admin.display(description="result")
     def shown_result(self, job: Job) -> SafeString:
-        return show.pretty(job.result)
+        return show.pretty(public_data(job.result))
 
 
 @admin.register(DeadLetter)

@@ -20,6 +20,7 @@ from jobs.engine import sql
 from jobs.errors import BreakerError
 from jobs.ids import uuid7
 from jobs.jsontext import printable
+from jobs.redaction import redact_text
 
 log = logging.getLogger("jobs.breakers")
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def succeed(name: str, held: Pass) -> None:
 
 def fail(name: str, held: Pass, threshold: int, open_for: float, error: str) -> None:
     """One failure more; the circuit is open again after a probe, or when it is one too many."""
-    text = printable(error, ERROR_LIMIT)
+    text = printable(redact_text(error), ERROR_LIMIT)
     if held.probe is not None:
         _write(_PROBE_FAILED, [open_for, threshold, open_for, text, name, held.probe])
     else:

@@ -6,6 +6,7 @@ transaction, BEGIN travels with it.
 
 from __future__ import annotations
 
+import select
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -100,7 +101,7 @@ def _begin_and_ask(
         while pgconn.flush():
             pass
         while len(results) < 3:  # of BEGIN, of the statement, of the synchronization
-            result = pgconn.get_result()
+            result = _next_result(pgconn)
             if result is not None:
                 results.append(result)
             elif pgconn.status != pq.ConnStatus.OK:
@@ -111,3 +112,17 @@ def _begin_and_ask(
     if len(results) < 2:
         raise psycopg.OperationalError(pgconn.get_error_message())
     return results[1]
+
+
+def _next_result(pgconn: pq.abc.PGconn) -> pq.abc.PGresult | None:
+    """The next result, waited for without the interpreter's lock.
+
+    ``get_result`` would keep it: where the statement waits for a transaction of another thread of
+    this process, that thread could never end it.
+    """
+    while pgconn.is_busy():
+        poll = select.poll()
+        poll.register(pgconn.socket, select.POLLIN)
+        poll.poll()
+        pgconn.consume_input()
+    return pgconn.get_result()

@@ -17,9 +17,10 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import admission, pushes, rq, sql
+from jobs.engine import admission, outbox, pushes, rq, sql
 from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
+from jobs.events import Message
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
 from jobs.jsontext import printable
@@ -89,6 +90,8 @@ class Success:
 
     claim: Claim
     result: str
+    messages: Sequence[Message] = ()
+    """Events that are told if the success is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +112,22 @@ class Ended:
 
 
 _SUCCEED = "SELECT * FROM jobs_succeed(%s, %s, %s::jsonb, %s)"
+_SUCCEED_AND_TELL = "SELECT * FROM jobs_succeed(%s, %s, %s::jsonb, %s, %s::jsonb)"
 
 
 def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
     """The jobs whose success was accepted; the others had been taken away before."""
-    parameters = [
+    parameters: list[Any] = [
         [s.claim.id for s in successes],
         [s.claim.token for s in successes],
         "[" + ",".join(s.result for s in successes) + "]",
         worker,
     ]
-    [(refused, freed)] = sql.repeating(lambda: sql.bound_rows(_SUCCEED, parameters))
+    statement = _SUCCEED
+    if told := [outbox.as_json(s.claim.id, m) for s in successes for m in s.messages]:
+        statement = _SUCCEED_AND_TELL
+        parameters.append("[" + ",".join(told) + "]")
+    [(refused, freed)] = sql.repeating(lambda: sql.bound_rows(statement, parameters))
     if freed:
         nudge()
     return {s.claim.id for s in successes} - set(refused)

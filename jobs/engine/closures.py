@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from jobs import registry, scopes
-from jobs.engine import claims, rq, sql
+from jobs.engine import claims, outbox, rq, sql
 from jobs.windows import NEVER, Window, is_inside
 
 _LOCK = 0x6A6F62735F636C6F
@@ -60,7 +60,11 @@ def refresh(*, wait: bool = False) -> Changes:
             sql.rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         elif sql.rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK]) == [(False,)]:
             return Changes()
-        sql.run("DELETE FROM jobs_pause WHERE until <= jobs_clock()")
+        for (scope,) in sql.rows(
+            "DELETE FROM jobs_pause WHERE until <= jobs_clock() RETURNING scope"
+        ):
+            payload = {"scope": scope, "by": "clock", "reason": "its time is over"}
+            outbox.tell("jobs.scope.resumed", payload, key=f"scope:{scope}")
         changes = _write(_rows(stops()))
         _follow(changes)
         return changes

@@ -177,7 +177,7 @@ class Dispatcher:
         rq.await_nudge(self._until_next())
 
     def _until_next(self) -> float:
-        tick = conf.settings().TICK
+        tick = self._reconciler.pause
         [moments] = sql.rows(_NEXT)
         waits = [float(moment) for moment in moments if moment is not None]
         return min(tick, max(0.005, min(waits, default=tick)))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypedDict
 from uuid import UUID
 
-from jobs import conf, registry
+from jobs import conf, keyring, registry
 from jobs.backoff import Duration, seconds
 from jobs.engine.flow import Flow
 from jobs.errors import InvalidOption, InvalidPayload
@@ -171,12 +171,14 @@ def entry(draft: Draft) -> Entry:
     limit_key = _key("limit_key", draft.limit_key)
     if limit_key is not None and handler.per_key is None:
         raise InvalidOption("limit_key", f"the handler of {payload.kind!r} has no per_key limit")
+    job_id = uuid7() if draft.job_id is None else _checked_id("job_id", draft.job_id)
+    place = keyring.job_place(job_id, draft.tenant) if payload.__sensitive__ else None
     return Entry(
-        id=uuid7() if draft.job_id is None else _checked_id("job_id", draft.job_id),
+        id=job_id,
         kind=handler.kind,
         queue=queue,
         priority=draft.priority,
-        text=payload.to_text(conf.settings().PAYLOAD_LIMIT),
+        text=payload.to_text(conf.settings().PAYLOAD_LIMIT, place),
         version=payload.version,
         tenant=draft.tenant,
         tags=list(draft.tags),
@@ -204,7 +206,7 @@ def entry(draft: Draft) -> Entry:
 
 
 def _flow(draft: Draft, handler: registry.Handler) -> int:
-    flow = 0
+    flow = int(Flow.EMITS) if handler.emits else 0
     if draft.exclusive:
         flow |= Flow.EXCLUSIVE
     if draft.limit_key:

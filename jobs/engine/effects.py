@@ -43,6 +43,7 @@ from jobs.ids import uuid7
 from jobs.jsontext import printable
 from jobs.names import label_problem
 from jobs.outcomes import CircuitOpen, InDoubt, RateLimited, Stopped
+from jobs.redaction import redact_text, scrub_json
 
 log = logging.getLogger("jobs.effects")
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Plan:
         if on_doubt not in ("park", "rerun"):
             raise EffectError(f"effect: on_doubt must be 'park' or 'rerun', got {on_doubt!r}")
         try:
-            text = jsontext.dumps(terms.request, conf.settings().PAYLOAD_LIMIT)
+            text = scrub_json(jsontext.dumps(terms.request, conf.settings().PAYLOAD_LIMIT))
         except jsontext.UnstorableValue as error:
             raise EffectError(f"effect: request cannot be stored: {error}") from None
         return cls(key, uuid7(), text, definite, on_doubt)
@@ -289,7 +290,8 @@ class Ledger:
         """What the failed call means is on the row; whether that is known is said by its state."""
         is_definite = isinstance(error, (*_DEFINITE, *plan.definite))
         state = "failed" if is_definite else "intent"
-        text = printable(f"{type(error).__qualname__}: {_text(error)}", NOTE_LIMIT)
+        told = redact_text(f"{type(error).__qualname__}: {_text(error)}", multiline=True)
+        text = printable(told, NOTE_LIMIT)
         parameters = [state, text, state, self._job, plan.key, plan.mark]
         try:
             steadily(lambda: sql.bound_rows(_NOTE, parameters))
@@ -301,7 +303,8 @@ class Ledger:
         """The outcome is on the row; answers it as it will be read again."""
         problem = None
         try:
-            text: str | None = jsontext.dumps(value, conf.settings().RESULT_LIMIT)
+            told = scrub_json(jsontext.dumps(value, conf.settings().RESULT_LIMIT))
+            text: str | None = told
         except jsontext.UnstorableValue as error:
             text, problem = None, error
         mine = [self._job, plan.key, plan.mark]
@@ -383,7 +386,7 @@ def _checked(answer: Any) -> Answer:
 
 def _outcome_text(outcome: Any) -> str:
     try:
-        return jsontext.dumps(outcome, conf.settings().RESULT_LIMIT)
+        return scrub_json(jsontext.dumps(outcome, conf.settings().RESULT_LIMIT))
     except jsontext.UnstorableValue as error:
         raise EffectError(f"effect: the probe's outcome cannot be stored: {error}") from None
 

@@ -21,6 +21,8 @@ class Flow(IntFlag):
     """Is counted by a batch when it ends."""
     FOLLOWED = 16
     """Has children that wait for it."""
+    EMITS = 32
+    """Its moves are told as events; concerns nobody's admission."""
     KEYED = 64
     """Counts against a limit per key."""
 

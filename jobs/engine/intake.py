@@ -10,12 +10,13 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from jobs.engine import bulk, keys, parents, sql
+from jobs.engine import bulk, keys, outbox, parents, sql
 from jobs.engine.calls import call
 from jobs.engine.drafts import Draft, Entry, Options, entry
-from jobs.engine.flow import PRIORITY_STEP_MS
+from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.engine.pushes import after_commit, open_queues
 from jobs.errors import DuplicateJob, InvalidOption
+from jobs.events import Message
 from jobs.payloads import Payload
 from jobs.states import JobState
 
@@ -45,7 +46,10 @@ def enqueue(payload: Payload, **options: Unpack[Options]) -> Enqueued:
     if made.after or made.batch is not None or made.unique is not None:
         return _enter(made)
     born_queued = (
-        made.due_now and not made.has_rules and not made.flow and open_queues.is_open(made.queue)
+        made.due_now
+        and not made.has_rules
+        and not made.flow & ~Flow.EMITS
+        and open_queues.is_open(made.queue)
     )
     state = JobState.QUEUED if born_queued else JobState.PENDING
     if not _insert(made, state):
@@ -88,6 +92,8 @@ def _enter(made: Entry) -> Enqueued:
         if made.batch is not None:
             _hold_batches({made.batch})
         state, existing = _link_and_insert(made)
+        if existing is not None:
+            outbox.write(_deduplicated(made, existing))
     if existing is not None:
         log.info("job %s has the key %s already", existing, made.unique and made.unique.key)
         return Enqueued(existing, made.kind, made.queue, None, deduplicated=True)
@@ -109,7 +115,16 @@ def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
         _, existing = _link_and_insert(made)
         if existing is not None:
             taken[made.id] = existing
+    if taken:
+        outbox.write_many(_deduplicated(e, taken[e.id]) for e in entries if e.id in taken)
     return taken
+
+
+def _deduplicated(made: Entry, existing: UUID) -> Message:
+    """An earlier job stands for this one: whoever looks for its id learns so."""
+    payload = {"job": existing, "instead_of": made.id, "kind": made.kind}
+    key = f"job:{existing}"
+    return outbox.core_message("jobs.job.deduplicated", payload, key=key, tenant=made.tenant)
 
 
 def _place(e: Entry) -> tuple[bool, str, str, str]:

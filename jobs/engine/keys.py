@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from jobs import sensitive
 from jobs.engine import bulk, sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
@@ -30,7 +31,8 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 def admit(entry: Entry, insert: Insert) -> UUID | None:
     """None when the entry was inserted; otherwise the id of the job that has its key."""
     assert entry.unique is not None  # noqa: S101 - the caller has looked
-    with transaction.atomic(using=sql.alias()):
+    # Whoever asks has a transaction, which what is raised here rolls back: no savepoint.
+    with transaction.atomic(using=sql.alias(), savepoint=False):
         if entry.unique.for_ == "unfinished":
             existing = _unfinished(entry, insert)
         elif entry.unique.for_ == "waiting":
@@ -241,7 +243,8 @@ def _waiting(entry: Entry, insert: Insert) -> UUID | None:
 def _replace(entry: Entry, job_id: UUID) -> bool:
     start = (entry.run_at, entry.delay)
     weight = entry.priority * PRIORITY_STEP_MS
-    values = [entry.text, entry.version, entry.priority, *start, *start, weight, *start]
+    text = _text_for(entry, job_id)
+    values = [text, entry.version, entry.priority, *start, *start, weight, *start]
     found = sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant])
     if found and found[0][0] is not None and found[0][1] > 0:
         _make_way(job_id, found[0][0])
@@ -256,8 +259,22 @@ def _make_way(job_id: UUID, exclusive: str) -> None:
         after_commit(None)
 
 
+def _text_for(entry: Entry, job_id: UUID) -> str:
+    """The entry's payload as the row of another job may hold it."""
+    source = sensitive.place_of(entry.text, entry.id, entry.tenant)
+    target = sensitive.place_of(entry.text, job_id, entry.tenant)
+    return sensitive.moved(entry.text, source, target) if source and target else entry.text
+
+
 def _compare(entry: Entry, existing: UUID) -> None:
     found = sql.bound_rows("SELECT payload::text FROM jobs_job WHERE id = %s", [existing])
-    if found and json.loads(found[0][0]) != json.loads(entry.text):
+    if found and _clear(found[0][0], existing, entry.tenant) != _clear(
+        entry.text, entry.id, entry.tenant
+    ):
         assert entry.unique is not None  # noqa: S101
         raise KeyConflict(entry.unique.key, existing)
+
+
+def _clear(text: str, job_id: UUID, tenant: str) -> object:
+    """The payload for a comparison: sealed twice, the same value looks different."""
+    return json.loads(sensitive.opened(text, sensitive.place_of(text, job_id, tenant)))

@@ -18,6 +18,7 @@ from jobs.engine import (
     claims,
     closures,
     leases,
+    relay,
     retention,
     rq,
     schedules,
@@ -59,6 +60,7 @@ class Reconciler:
         self._knows_schedules = False
         self._slots = slots.Watch()
         self._sweeper = retention.Sweeper()
+        self._relay = relay.Relay()
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
@@ -76,9 +78,16 @@ class Reconciler:
         self._every(FREE_INTERVAL, "free", self._free)
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
         self._every(self._sweeper.interval, "sweep", self._sweeper.run)
+        self._every(relay.INTERVAL, "relay", self._relay.work)
         if self._away is not None:
             away, self._away = self._away, None
             raise away
+
+    @property
+    def pause(self) -> float:
+        """Seconds that may pass until the next round."""
+        tick = conf.settings().TICK
+        return min(tick, relay.INTERVAL) if self._relay.is_lively else tick
 
     def note_push(self, queue: str, seq: int) -> None:
         """The last push that Redis has acknowledged; the counter only ever grows."""

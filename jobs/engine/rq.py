@@ -36,6 +36,8 @@ Refused = redis.ResponseError
 
 EPOCH = "jobs:epoch"
 NUDGE = "jobs:nudge"
+FEED = "jobs:feed"
+"""The channel on which the feed's new head is called out."""
 DISPATCHERS = "jobs:dispatchers"
 DISPATCHER_TTL = 15.0
 HASH_TTL = 86400
@@ -313,6 +315,14 @@ def await_nudge(timeout: float) -> bool:
         return False
     client().delete(NUDGE)
     return True
+
+
+_RING = "redis.call('PUBLISH', KEYS[1], ARGV[1])"
+
+
+def ringing(position: int) -> tuple[str, list[str], list[str | int]]:
+    """The script, keys and arguments by which live listeners learn how far the feed goes."""
+    return _RING, [FEED], [position]
 
 
 def note_dispatcher(name: str) -> None:

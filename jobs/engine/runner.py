@@ -13,13 +13,13 @@ from uuid import UUID
 
 from django.db import Error, connections, transaction
 
-from jobs import conf, jsontext, registry
+from jobs import conf, jsontext, redaction, registry, sensitive
 from jobs.context import Context, Signal
-from jobs.engine import parents, sql
+from jobs.engine import outbox, parents, sql
 from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
-from jobs.errors import InvalidPayload, StaleClaim
+from jobs.errors import InvalidPayload, StaleClaim, UnknownKey
 from jobs.outcomes import (
     CircuitOpen,
     Ending,
@@ -37,9 +37,12 @@ from jobs.registry import Handler
 from jobs.states import JobState
 
 log = logging.getLogger("jobs.handler")
+log.addFilter(redaction.RedactingFilter())
 
 _OBEY_INTERVAL = 0.05
 _OBEY_GRACE = 1.0
+_KEY_PAUSE = 60.0
+"""Seconds that a job waits whose key is not here: newer processes may have it already."""
 Result = Success | Ended | None
 """What is left to settle; None when the attempt has settled itself, or lost its job."""
 # The second is what a thread gets that waits for a task which was cancelled.
@@ -55,15 +58,34 @@ def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
         fault = Fault("UnknownKind", f"no handler is registered for kind {claim.kind!r}")
         return _ended(claim, None, "unknown_kind", fault)
     try:
-        payload = handler.payload.from_text(claim.payload, claim.payload_version)
+        place = sensitive.place_of(claim.payload, claim.id, claim.tenant)
+        payload = handler.payload.from_text(claim.payload, claim.payload_version, place)
+    except UnknownKey as error:
+        log.error("job %s waits for its key: %s", claim.id, error)
+        return _ended(claim, handler, "held", None, floor=_KEY_PAUSE, why=f"no key {error.key_id}")
     except InvalidPayload as error:
         return _ended(claim, handler, "bad_payload", Fault("InvalidPayload", str(error)))
+    if payload.__sensitive__:
+        with redaction.scrubbing(payload.secrets()):
+            return _attempt(claim, handler, payload, signal, await_it, worker)
+    return _attempt(claim, handler, payload, signal, await_it, worker)
+
+
+def _attempt(
+    claim: Claim,
+    handler: Handler,
+    payload: Payload,
+    signal: Signal,
+    await_it: AwaitIt,
+    worker: str,
+) -> Result:
     context = _context(claim, handler, signal)
     failure: BaseException | None = None
     try:
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
-        return Success(claim, _call(handler, context, payload, await_it))
+        text = _call(handler, context, payload, await_it)
+        return Success(claim, text, tuple(context._messages))
     except StaleClaim as error:
         failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
@@ -84,8 +106,16 @@ def run(claim: Claim, signal: Signal, await_it: AwaitIt, worker: str) -> Result:
 def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
     value = handler.function(context, payload)
     if handler.is_async:
+        if payload.__sensitive__:
+            value = _scrubbing(value, payload)
         value = await_it(value, context.signal)
-    return jsontext.dumps(value, conf.settings().RESULT_LIMIT)
+    return redaction.scrub_json(jsontext.dumps(value, conf.settings().RESULT_LIMIT))
+
+
+async def _scrubbing(coroutine: Any, payload: Payload) -> Any:
+    """The coroutine's result; its loop runs in another thread, which hides the values, too."""
+    with redaction.scrubbing(payload.secrets()):
+        return await coroutine
 
 
 def _call_atomic(
@@ -104,7 +134,8 @@ def _call_atomic(
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
-            if claim.id not in settle_successes([Success(claim, text)], worker):
+            done = Success(claim, text, tuple(context._messages))
+            if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
         # Django may have connected anew by now.
@@ -212,6 +243,13 @@ def _ended(
     why: str = "",
 ) -> Ended:
     why = why or (f"{ending}: {fault.error_class}" if fault else ending)
+    why = redaction.redact_text(why)
+    if fault is not None:
+        fault = Fault(
+            redaction.redact_text(fault.error_class),
+            redaction.redact_text(fault.message, multiline=True),
+            redaction.redact_text(fault.traceback, multiline=True),
+        )
     move = decide(ending, claim.counters, handler, floor=floor, why=why)
     return Ended(claim.id, claim.token, claim.kind, move, fault)
 
@@ -235,6 +273,8 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
             log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
         ),
         _write_progress=write_progress,
+        _write_message=outbox.write,
+        _in_transaction=lambda: not sql.in_event_loop() and sql.in_transaction(),
         _ledger=Ledger(claim, is_atomic=handler.atomic),
         _read_parents=lambda: parents.results(claim.id),
     )
@@ -262,7 +302,7 @@ async def _contained(coroutine: Any) -> Any:
 
 
 def _store_progress(job_id: UUID, token: UUID, progress: dict[str, Any]) -> bool:
-    text = jsontext.dumps(progress, 4096)
+    text = redaction.scrub_json(jsontext.dumps(progress, 4096))
     return bool(
         sql.bound_rows(
             "UPDATE jobs_job SET progress = %s::jsonb "

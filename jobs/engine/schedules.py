@@ -19,7 +19,8 @@ from jobs import registry, timetable
 from jobs.clockwork import Rule
 from jobs.engine import sql
 from jobs.engine.intake import enqueue
-from jobs.engine.timetables import COLUMNS, Row
+from jobs.engine.timetables import COLUMNS, Row, schedule_place
+from jobs.redaction import redact_text
 
 log = logging.getLogger("jobs.schedules")
 
@@ -127,7 +128,7 @@ def _make(row: Row, slot: datetime) -> UUID | None:
 def make_job(row: Row, slot: datetime | None) -> UUID | None:
     """A job of the schedule; None when its unique key stands for an earlier job."""
     handler = registry.get(row.kind)
-    payload = handler.payload.from_text(row.payload, row.payload_version)
+    payload = handler.payload.from_text(row.payload, row.payload_version, schedule_place(row.name))
     made = enqueue(payload, **timetable.revived(json.loads(row.options)))
     if made.deduplicated:
         return None
@@ -157,7 +158,7 @@ def unfinished(schedule_id: int) -> UUID | None:
 
 def _note_error(row: Row, error: Exception) -> None:
     """The schedule says why it makes no jobs; its slot is tried again."""
-    text = f"{type(error).__name__}: {error}"[:500].replace("\x00", "")
+    text = redact_text(f"{type(error).__name__}: {error}")[:500]
     if text != row.error:
         log.error("schedule %s cannot make its job: %s", row.name, text)
         sql.run("UPDATE jobs_schedule SET error = %s WHERE id = %s", [text, row.id])

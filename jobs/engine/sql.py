@@ -102,6 +102,8 @@ def in_transaction() -> bool:
     conn = connection()
     if conn.in_atomic_block:
         return any(not getattr(block, "_from_testcase", False) for block in conn.atomic_blocks)
+    if conn.connection is None:
+        return not conn.settings_dict["AUTOCOMMIT"]  # asking the connection would open it
     return not conn.get_autocommit()
 
 

@@ -15,6 +15,7 @@ from jobs.clockwork import Rule
 from jobs.engine import sql
 from jobs.engine.drafts import Draft, entry
 from jobs.errors import JobsError
+from jobs.keyring import Place
 from jobs.timetable import Timetable
 
 log = logging.getLogger("jobs.schedules")
@@ -63,7 +64,13 @@ class Row:
 def verify(t: Timetable) -> str:
     """The payload as text, when a job can be made of it; raises an EnqueueError."""
     entry(Draft(t.payload, **timetable.revived(t.options)))
-    return t.payload.to_text(conf.settings().PAYLOAD_LIMIT)
+    place = schedule_place(t.name) if t.payload.__sensitive__ else None
+    return t.payload.to_text(conf.settings().PAYLOAD_LIMIT, place)
+
+
+def schedule_place(name: str) -> Place:
+    """Where the payload of a schedule belongs, until it is a job's."""
+    return Place("jobs_schedule", "payload", name)
 
 
 _INSERT = """

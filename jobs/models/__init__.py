@@ -8,6 +8,7 @@ from jobs.models.flow import Closure, Limiter, Slot
 from jobs.models.job import Job
 from jobs.models.key import JobKey
 from jobs.models.lease import Lease
+from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
@@ -21,10 +22,13 @@ __all__ = [
     "DeadLetter",
     "Dependency",
     "Effect",
+    "Feed",
+    "FeedHead",
     "Job",
     "JobKey",
     "Lease",
     "Limiter",
+    "Outbox",
     "Pause",
     "Queue",
     "Schedule",

@@ -30,13 +30,19 @@ class Batch(models.Model):
     created_at = models.DateTimeField(_("created at"), db_default=Clock())
     sealed_at = models.DateTimeField(_("sealed at"), null=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)
+    # When its progress was last told as an event, and whether it has changed since.
+    told_at = models.DateTimeField(null=True, editable=False)
+    untold = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
         verbose_name = _("batch")
         verbose_name_plural = _("batches")
         db_table = "jobs_batch"
         ordering = ["-created_at", "-id"]
-        indexes = [models.Index(fields=["created_at", "id"], name="jobs_batch_created")]
+        indexes = [
+            models.Index(fields=["created_at", "id"], name="jobs_batch_created"),
+            models.Index(fields=["told_at"], condition=Q(untold=True), name="jobs_batch_untold"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=["open", "sealed", "done"]), name="jobs_batch_state_known"

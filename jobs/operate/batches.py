@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from jobs import sensitive
 from jobs.engine import intake, sql
 from jobs.engine.drafts import Draft, Options, entry
 from jobs.engine.flow import PRIORITY_STEP_MS
@@ -116,6 +117,10 @@ def _callback(option: str, draft: Payload | Draft) -> dict[str, Any]:
     made = entry(draft if isinstance(draft, Draft) else Draft(draft))
     if made.unique or made.exclusive or made.limit_key or made.batch or made.after:
         raise InvalidOption(option, "a callback takes no keys, no batch and no parents")
+    if sensitive.IN_TEXT in made.text:
+        raise InvalidOption(
+            option, "a callback's payload has no sensitive fields: give it an id to look them up by"
+        )
     if made.delay or made.run_at or made.expires_at or made.chosen_id:
         raise InvalidOption(option, "a callback takes no time and no id of its own")
     return {

@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from jobs import scopes
-from jobs.engine import closures, sql
+from jobs.engine import closures, outbox, sql
 from jobs.errors import InvalidOption
 from jobs.models import Pause
 from jobs.operate.words import checked_by, checked_reason
@@ -31,6 +31,8 @@ def pause(scope: str, *, reason: str, by: str, until: datetime | None = None) ->
             "SET reason = excluded.reason, by = excluded.by, until = excluded.until",
             [scope, reason, by, until],
         )
+        payload = {"scope": scope, "by": by, "reason": reason, "until": until}
+        outbox.tell("jobs.scope.paused", payload, key=f"scope:{scope}")
         closures.refresh(wait=True)
         return Pause.objects.using(sql.alias()).get(scope=scope)
 
@@ -38,10 +40,12 @@ def pause(scope: str, *, reason: str, by: str, until: datetime | None = None) ->
 def resume(scope: str, *, by: str, reason: str) -> bool:
     """The scope's pause is over; False where it had none. A blackout window stays in force."""
     scope = scopes.checked(scope)
-    checked_by(by)
-    checked_reason(reason)
+    by, reason = checked_by(by), checked_reason(reason)
     with transaction.atomic(using=sql.alias()):
         gone = sql.run("DELETE FROM jobs_pause WHERE scope = %s", [scope])
+        if gone:
+            payload = {"scope": scope, "by": by, "reason": reason}
+            outbox.tell("jobs.scope.resumed", payload, key=f"scope:{scope}")
         closures.refresh(wait=True)
     return gone > 0
 

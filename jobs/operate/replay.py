@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from jobs import registry
+from jobs import registry, sensitive
 from jobs.engine import intake, keys, sql
 from jobs.engine.drafts import Draft
 from jobs.errors import KeyTaken, NotAllowed, UnknownJob
@@ -43,7 +43,11 @@ def replay(
             raise NotAllowed("replay", job_id, "in doubt about an effect; resolve that first", [])
         if running := unfinished(old["lineage"]):
             raise NotAllowed("replay", job_id, f"succeeded by {running}, which is unfinished", [])
-        carried = payload or handler.payload.from_text(old["payload"], old["payload_version"])
+        carried = payload or handler.payload.from_text(
+            old["payload"],
+            old["payload_version"],
+            sensitive.place_of(old["payload"], job_id, old["tenant"]),
+        )
         new = _insert(old, Draft(carried, **{**_options(old), **options}))
         sql.run(
             "UPDATE jobs_job SET replay_of = %s, lineage = %s WHERE id = %s",

@@ -15,7 +15,10 @@ from jobs.states import (
     DEAD_LETTER_EDGES,
     FINAL_STATES,
     JOB_EDGES,
+    OUTBOX_EDGES,
+    OUTBOX_FINAL_STATES,
     DeadLetterState,
+    OutboxState,
     moves,
 )
 
@@ -40,7 +43,33 @@ FUNCTIONS = (
     "jobs_count",
     "jobs_conclude",
     "jobs_preempt",
+    "jobs_emit",
+    "jobs_feed_fixed",
+    "jobs_feed_make",
+    "jobs_relay",
+    "jobs_relay_pick",
+    "jobs_relay_publish",
+    "jobs_batch_event",
+    "jobs_tell_job",
+    "jobs_tell_lost",
+    "jobs_tell_batch",
+    "jobs_tell_batches",
+    "jobs_tell_limit",
+    "jobs_tell_breaker",
+    "jobs_tell_effect",
 )
+TELLERS = {
+    "jobs_job_tell": "jobs_job",
+    "jobs_attempt_tell": "jobs_attempt",
+    "jobs_batch_tell": "jobs_batch",
+    "jobs_limiter_tell": "jobs_limiter",
+    "jobs_limiter_tell_new": "jobs_limiter",
+    "jobs_breaker_tell": "jobs_breaker",
+    "jobs_breaker_tell_new": "jobs_breaker",
+    "jobs_effect_tell": "jobs_effect",
+    "jobs_feed_fixed": "jobs_feed",
+}
+"""The triggers that tell events, and the one that keeps the feed as it is, by their tables."""
 TABLES = tuple(sorted(m._meta.db_table for m in apps.get_app_config("jobs").get_models()))
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})
@@ -48,6 +77,7 @@ _LETTER_FINALS = frozenset(DeadLetterState) - _LETTER_BIRTHS
 GUARDED = {
     "jobs_job": (moves(JOB_EDGES), BIRTH_STATES, FINAL_STATES),
     "jobs_deadletter": (moves(DEAD_LETTER_EDGES), _LETTER_BIRTHS, _LETTER_FINALS),
+    "jobs_outbox": (moves(OUTBOX_EDGES), frozenset({OutboxState.PENDING}), OUTBOX_FINAL_STATES),
 }
 """Legal moves, states of birth and states of death of the guarded tables."""
 
@@ -67,6 +97,7 @@ def problems() -> Iterator[tuple[str, str]]:
     yield from _functions()
     for table in GUARDED:
         yield from _triggers(table)
+    yield from _tellers()
     yield from _constraints_and_indexes()
 
 
@@ -104,6 +135,21 @@ def _triggers(table: str) -> Iterator[tuple[str, str]]:
             states = births if part == "birth" else finals
             for state in sorted(s for s in states if f"'{s}'" not in definition):
                 yield name, f"does not know the state {state}"
+
+
+def _tellers() -> Iterator[tuple[str, str]]:
+    found: dict[str, str] = dict(
+        sql.rows(
+            "SELECT t.tgname, t.tgenabled FROM pg_trigger t WHERE NOT t.tgisinternal "
+            "AND t.tgrelid IN (SELECT to_regclass(n) FROM unnest(%s::text[]) n)",
+            [sorted(set(TELLERS.values()))],
+        )
+    )
+    for name in TELLERS:
+        if name not in found:
+            yield name, "the trigger is missing"
+        elif found[name] not in ("O", "A"):
+            yield name, "the trigger is disabled"
 
 
 def _constraints_and_indexes() -> Iterator[tuple[str, str]]:

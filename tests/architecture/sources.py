@@ -27,10 +27,12 @@ VOCABULARY = frozenset(
         "ids",
         "fingerprints",
         "effects",
+        "events",
         "clockwork",
         "timetable",
         "scopes",
         "windows",
+        "addresses",
     }
 )
 
@@ -133,6 +135,39 @@ def foreign_imports(root: Path, banned: frozenset[str], allowed: frozenset[str])
         for used in imports(name, path)
         if used.path.partition(".")[0] in banned
     ]
+
+
+WAYS_OUT = (
+    "httpx",
+    "httpcore",
+    "requests",
+    "urllib3",
+    "urllib.request",
+    "http.client",
+    "aiohttp",
+    "httplib2",
+    "ftplib",
+    "websockets",
+)
+"""Modules that call other hosts."""
+_DIALS = re.compile(r"\b(create_connection|open_connection|connect_ex)\(|\bsocket\.socket\(")
+
+
+def ways_out(root: Path, allowed: frozenset[str]) -> list[str]:
+    """Calls to other hosts that go past the one safe transport: by a library, or by a socket."""
+    found = []
+    for name, path in modules(root, *sorted(OURS)):
+        if name in allowed or name == "jobs.http" or name.startswith("jobs.http."):
+            continue
+        for used in imports(name, path):
+            if any(f"{used.path}.".startswith(f"{one}.") for one in WAYS_OUT):
+                found.append(f"{used.at}: {used.path}")
+        if name.startswith("config.embedded."):  # speaks with its servers over unix sockets
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if _DIALS.search(line):
+                found.append(f"{path}:{number}: {line.strip()}")
+    return found
 
 
 _UNSAFE_CALLS = re.compile(r"(?<![\w.])(eval|exec)\(|\b(pickle|marshal|shelve|dill)\.loads?\(")

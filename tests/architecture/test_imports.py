@@ -77,6 +77,37 @@ def test_a_second_importer_of_rq_is_found(tmp_path: Path, text: str) -> None:
     assert len(sources.foreign_imports(tmp_path, REDIS, frozenset({"jobs.engine.rq"}))) == 1
 
 
+def test_every_call_goes_out_through_one_transport() -> None:
+    # The demo asks its own web server whether it is up, and looks for a free port for it.
+    assert sources.ways_out(ROOT, frozenset({"jobs.cli.demo"})) == []
+    assert len(sources.ways_out(ROOT, frozenset())) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import httpx",
+        "import httpcore as wire",
+        "from httpx import Client",
+        "def f():\n    import requests",
+        "import urllib.request",
+        "from urllib import request",
+        "from urllib.request import urlopen",
+        "import http.client",
+        "import importlib\nimportlib.import_module('urllib3')",
+        "import socket\nsocket.create_connection(('10.0.0.1', 80))",
+        "import socket\nwith socket.socket() as line:\n    line.connect(('10.0.0.1', 80))",
+        "import asyncio\nasync def f():\n    await asyncio.open_connection('10.0.0.1', 80)",
+    ],
+)
+def test_another_way_out_is_found(tmp_path: Path, text: str) -> None:
+    plant(tmp_path, "jobs/http/network.py", text)
+    plant(tmp_path, "jobs/https.py", text)
+    plant(tmp_path, "publisher/clients.py", text)
+    plant(tmp_path, "publisher/http.py", "from urllib.parse import quote\nfrom jobs import http")
+    assert len(sources.ways_out(tmp_path, frozenset())) == 2
+
+
 def test_nothing_turns_data_into_code() -> None:
     assert sources.foreign_imports(ROOT, CODE_IN_DATA, frozenset()) == []
     assert sources.unsafe_calls(ROOT) == []

@@ -29,7 +29,8 @@ QUICK = {"LEASE": 2.0, "HEARTBEAT": 0.5, "DRAIN": 5.0}
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 TABLES = (
     "jobs_job, jobs_lease, jobs_queue, jobs_schedule, jobs_batch, jobs_dependency, jobs_key, "
-    "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, effects"
+    "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, jobs_outbox, jobs_feed, "
+    "jobs_feed_head, effects"
 )
 """All that a test may leave behind."""
 Row = tuple[Any, ...]

@@ -65,6 +65,8 @@ WRONG: list[tuple[str, Any]] = [
     ("PAYLOAD_LIMIT", 255),
     ("PAYLOAD_LIMIT", 16 * 1024 * 1024 + 1),
     ("RESULT_LIMIT", "64k"),
+    ("EVENT_LIMIT", 100),
+    ("KEEP_FEED", 60),
     ("DEFAULT_QUEUE", ""),
     ("DEFAULT_QUEUE", "a b"),
     ("DEFAULT_QUEUE", 5),
@@ -105,6 +107,16 @@ WRONG: list[tuple[str, Any]] = [
     ("CANCEL_GRACE", -0.1),
     ("CANCEL_GRACE", float("inf")),
     ("CANCEL_GRACE", None),
+    ("KEYS", "AAAA"),
+    ("KEYS", ["AAAA"]),
+    ("INDEX_KEY", {"k": "AAAA"}),
+    ("INDEX_KEY", None),
+    ("HTTP_ALLOW", "localhost"),
+    ("HTTP_ALLOW", ["0.0.0.0/0"]),
+    ("HTTP_ALLOW", [7]),
+    ("HTTP_PORTS", 443),
+    ("HTTP_PORTS", [0]),
+    ("HTTP_PORTS", ["443"]),
 ]
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from jobs import states, states_doc
-from jobs.states import DEAD_LETTER_EDGES, JOB_EDGES, DeadLetterState, Edge, JobState, moves
+from jobs.states import (
+    DEAD_LETTER_EDGES,
+    JOB_EDGES,
+    OUTBOX_EDGES,
+    DeadLetterState,
+    Edge,
+    JobState,
+    OutboxState,
+    moves,
+)
 from tests.architecture.sources import ROOT
 from tests.jobs.factories import sql
 
@@ -17,17 +26,22 @@ def test_the_page_is_what_the_table_says() -> None:
 
 def test_the_page_shows_every_edge_and_every_meaning() -> None:
     page = states_doc.render()
-    for source, target in moves(JOB_EDGES) | moves(DEAD_LETTER_EDGES):
+    for source, target in moves(JOB_EDGES) | moves(DEAD_LETTER_EDGES) | moves(OUTBOX_EDGES):
         assert f"    {source} --> {target}: " in page
-    for edge in JOB_EDGES + DEAD_LETTER_EDGES:
+    for edge in JOB_EDGES + DEAD_LETTER_EDGES + OUTBOX_EDGES:
         assert edge.meaning in page
-    for state in (*JobState, *DeadLetterState):
+    for state in (*JobState, *DeadLetterState, *OutboxState):
         assert f"| `{state}` | " in page and f"| `{state}` |  |" not in page
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("table", "edges"), [("jobs_job", JOB_EDGES), ("jobs_deadletter", DEAD_LETTER_EDGES)]
+    ("table", "edges"),
+    [
+        ("jobs_job", JOB_EDGES),
+        ("jobs_deadletter", DEAD_LETTER_EDGES),
+        ("jobs_outbox", OUTBOX_EDGES),
+    ],
 )
 def test_the_trigger_knows_the_same_edges(table: str, edges: tuple[Edge, ...]) -> None:
     [(arguments,)] = sql(
@@ -73,7 +87,7 @@ def test_nothing_enters_blocked() -> None:
 
 
 def test_no_two_edges_of_a_table_share_a_name() -> None:
-    for edges in (JOB_EDGES, DEAD_LETTER_EDGES):
+    for edges in (JOB_EDGES, DEAD_LETTER_EDGES, OUTBOX_EDGES):
         names = [edge.name for edge in edges]
         assert len(names) == len(set(names))
 

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 import jobs
 from jobs.engine import rq, wire
 from jobs.models import Job
+from tests.jobs.crowd import at_once, outcome
 from tests.jobs.factories import somebody_waits
 from tests.specimens.handlers import Noop
 from tests.wait import wait_until
@@ -211,3 +212,22 @@ def test_of_two_who_choose_the_same_id_at_once_one_gets_it(many: bool) -> None:
     thread.join()
     assert answers == [str(mine)]
     assert there() == {mine}
+
+
+def test_who_waits_for_another_thread_lets_it_go_on() -> None:
+    """A wait in the database that kept the interpreter's lock would never end."""
+    chosen = uuid4()
+    has_written = threading.Event()
+
+    def first() -> None:
+        with transaction.atomic():
+            jobs.enqueue(Noop(), job_id=chosen)
+            has_written.set()
+            wait_until(somebody_waits)
+
+    def second() -> str:
+        has_written.wait(30)
+        with transaction.atomic():
+            return type(outcome(lambda: jobs.enqueue(Noop(), job_id=chosen))()).__name__
+
+    assert at_once([first, second]) == [None, "DuplicateJob"]

@@ -12,8 +12,10 @@ import pytest
 from django.db import InternalError, connection
 
 import jobs
-from jobs.engine import claims, dispatch, leases
+from jobs.engine import claims, dispatch, leases, outbox
 from jobs.ids import uuid7
+from jobs.models import Outbox
+from jobs.operate import outbox as desk
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
 from jobs.operate.schema import FUNCTIONS, GUARDED, tables
@@ -294,6 +296,65 @@ def test_a_batch_that_lost_members_and_was_opened_again_is_sound() -> None:
     assert violations() == []
 
 
+def relayed() -> int:
+    for _ in range(3):
+        jobs.emit("a", {}, key="k")
+    assert outbox.relay_once().published
+    return jobs.feed_head()
+
+
+def parked() -> int:
+    """Something that waits behind a parked event."""
+    for _ in range(2):
+        jobs.emit("a", {}, key="k")
+    first, second = Outbox.objects.order_by("id")
+    desk.park(first.id, by="tester", reason="test")
+    outbox.relay_once()
+    return int(second.id)
+
+
+def written() -> int:
+    leases.open_lease(uuid7(), "tester", ["default"], 1)
+    jobs.emit("a", {})
+    return int(Outbox.objects.get().id)
+
+
+EVENT_PLANTS: dict[str, tuple[Any, str, str]] = {
+    "feed_has_no_gap": (
+        relayed,
+        "UPDATE jobs_feed SET position = position + 1 WHERE position = %s",
+        "comes after",
+    ),
+    "feed_ends_at_head": (
+        relayed,
+        "UPDATE jobs_feed_head SET position = position + 1 WHERE position = %s",
+        "floor 0, head ",
+    ),
+    "event_is_relayed": (
+        written,
+        "UPDATE jobs_outbox SET occurred_at = jobs_clock() - interval '2 minutes' WHERE id = %s",
+        "written at",
+    ),
+    "held_event_has_reason": (
+        parked,
+        "WITH gone AS (UPDATE jobs_outbox SET occurred_at = jobs_clock() - interval '2 minutes' "
+        "WHERE id = %s) UPDATE jobs_outbox SET state = 'discarded', closed_at = jobs_clock() "
+        "WHERE state = 'parked'",
+        "waits for nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENT_PLANTS)
+def test_what_is_planted_in_the_tables_of_events_is_found(name: str) -> None:
+    make, statement, words = EVENT_PLANTS[name]
+    number = make()
+    assert name not in found()
+    run("ALTER TABLE jobs_feed DISABLE TRIGGER jobs_feed_fixed")
+    run(statement, [number])
+    assert [str(v) for v in violations() if v.invariant == name and words in str(v)]
+
+
 AGO = "jobs_clock() - interval '2 minutes'"
 STUCK = {
     "queued_is_taken": f"UPDATE jobs_job SET state = 'queued', queued_at = {AGO}",
@@ -355,6 +416,11 @@ def test_what_waits_for_its_turn_is_not_stuck(wait: str) -> None:
         ),
         ("ALTER TABLE jobs_job DROP CONSTRAINT jobs_job_counters", "jobs_job_counters"),
         ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
+        ("DROP TRIGGER jobs_outbox_death ON jobs_outbox", "jobs_outbox_death"),
+        ("DROP TRIGGER jobs_job_tell ON jobs_job", "jobs_job_tell"),
+        ("ALTER TABLE jobs_feed DISABLE TRIGGER jobs_feed_fixed", "jobs_feed_fixed"),
+        ("DROP INDEX jobs_outbox_stuck", "jobs_outbox_stuck"),
+        ("DROP FUNCTION jobs_relay(int)", "jobs_relay"),
         ("DROP INDEX jobs_job_exclusive", "jobs_job_exclusive"),
         ("DROP INDEX jobs_job_unique_unfinished", "jobs_job_unique_unfinished"),
         ("DROP INDEX jobs_effect_doubt", "jobs_effect_doubt"),
@@ -396,7 +462,14 @@ def test_the_doctor_only_reads() -> None:
 
 
 def test_every_query_has_a_plant() -> None:
-    planted = {*PLANTS, *FLOW_PLANTS, *STUCK, "schema_complete", "isolation_read_committed"}
+    planted = {
+        *PLANTS,
+        *FLOW_PLANTS,
+        *EVENT_PLANTS,
+        *STUCK,
+        "schema_complete",
+        "isolation_read_committed",
+    }
     assert planted == {invariant.name for invariant in EVERY}
     assert set(GUARDED) <= set(tables())
 

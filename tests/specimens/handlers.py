@@ -11,7 +11,7 @@ import time
 from django.db import connection
 
 import jobs
-from tests.specimens import limited, stopping  # noqa: F401 - registers their handlers
+from tests.specimens import limited, stopping, telling  # noqa: F401 - registers their handlers
 
 
 class Noop(jobs.Payload, kind="test.noop"):

@@ -7,10 +7,36 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs.cli import demo, dispatch, doctor, explain, pauses, retention, run, schedules, worker
+from jobs.cli import (
+    demo,
+    dispatch,
+    doctor,
+    explain,
+    keys,
+    outbox,
+    pauses,
+    relay,
+    retention,
+    run,
+    schedules,
+    worker,
+)
 from jobs.errors import JobsError
 
-MODULES = (run, worker, dispatch, doctor, explain, pauses, retention, schedules, demo)
+MODULES = (
+    run,
+    worker,
+    dispatch,
+    relay,
+    doctor,
+    explain,
+    pauses,
+    outbox,
+    retention,
+    schedules,
+    keys,
+    demo,
+)
 VERBS = {module.VERB.name: module.VERB for module in MODULES}
 
 

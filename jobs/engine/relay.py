@@ -1,0 +1,80 @@
+"""Relaying all the time: in a dispatcher between its rounds, or as a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+
+from django.db import Error
+
+from jobs.engine import feed, outbox, sql
+
+log = logging.getLogger("jobs.outbox")
+
+INTERVAL = 0.05
+"""Seconds between two looks into the outbox while events come."""
+UPKEEP_INTERVAL = 60.0
+BUDGET = 0.02
+"""Seconds for which a dispatcher relays at a time, and a portion more."""
+LIVELY = 5.0
+"""Seconds after an event during which the next one is looked for more often."""
+
+
+class Relay:
+    """Moves events in portions and keeps the feed's partitions; any number may run."""
+
+    def __init__(self) -> None:
+        self._moved_at = float("-inf")
+        self._kept_at = float("-inf")
+        self._stopping = False
+
+    @property
+    def is_lively(self) -> bool:
+        """Whether events have come a short while ago."""
+        return time.monotonic() - self._moved_at < LIVELY
+
+    def run(self) -> None:
+        """Works until told to stop, through any outage."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        log.info("the relay moves events into the feed")
+        while not self._stopping:
+            try:
+                if not self.work(1.0):
+                    time.sleep(INTERVAL)
+            except Error as error:
+                log.warning("the relay waits for the database: %s", error)
+                sql.close()
+                time.sleep(0.2)
+        log.info("the relay is gone")
+
+    def work(self, budget: float = BUDGET) -> int:
+        """For about so many seconds, or until nothing is left, events have been moved.
+
+        Raises only where the database is away: an event that cannot go must not keep whoever calls
+        this from his other duties.
+        """
+        moved = 0
+        end = time.monotonic() + budget
+        try:
+            self._keep_up()
+            while (portion := outbox.relay_once()).moved:
+                moved += portion.moved
+                if portion.moved < outbox.PORTION or time.monotonic() >= end or self._stopping:
+                    break
+        except Error as error:
+            if sql.is_disconnected(error):
+                raise
+            log.exception("events could not be relayed")
+        if moved:
+            self._moved_at = time.monotonic()
+        return moved
+
+    def _keep_up(self) -> None:
+        if time.monotonic() - self._kept_at >= UPKEEP_INTERVAL:
+            self._kept_at = time.monotonic()
+            feed.keep_up()
+
+    def _on_signal(self, *_: object) -> None:
+        self._stopping = True

@@ -1,0 +1,66 @@
+"""The invariants of events: the feed, its head, and what is on its way there.
+
+They follow the rules of ``jobs.operate.invariants``.
+"""
+
+from __future__ import annotations
+
+from jobs.operate.invariants import Invariant
+
+_BY_HAND = "find out who has written to these tables by hand; whoever reads the feed starts anew"
+_LATE = "start a dispatcher (manage.py jobs dispatch) or a relay (manage.py jobs relay)"
+
+EVENT_INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(
+        "feed_has_no_gap",
+        "The positions of the feed follow each other, and none is given twice.",
+        """
+WITH newest AS (SELECT position FROM jobs_feed ORDER BY position DESC LIMIT %(depth)s),
+pairs AS (SELECT position, lag(position) OVER (ORDER BY position) AS before FROM newest)
+SELECT position::text, 'comes after ' || before::text FROM pairs WHERE position - before <> 1
+""",
+        _BY_HAND,
+        "one counter row, locked by whoever gives positions until his commit",
+    ),
+    Invariant(
+        "feed_ends_at_head",
+        "The feed begins behind its floor and ends at its head.",
+        """
+WITH ends AS (SELECT (SELECT position FROM jobs_feed ORDER BY position LIMIT 1) AS first,
+  (SELECT position FROM jobs_feed ORDER BY position DESC LIMIT 1) AS last)
+SELECT 'feed', 'from ' || coalesce(first, floor + 1)::text || ' to '
+  || coalesce(last, floor)::text || ', floor ' || floor::text || ', head ' || position::text
+FROM jobs_feed_head, ends
+WHERE coalesce(last, floor) <> position OR coalesce(first, floor + 1) <> floor + 1
+""",
+        _BY_HAND,
+        "events, head and floor change in one transaction",
+    ),
+    Invariant(
+        "event_is_relayed",
+        "While an executor lives, no event that may go waits for long.",
+        """
+SELECT o.id::text, o.topic || ', written at ' || o.occurred_at::text FROM jobs_outbox o
+WHERE o.state = 'pending' AND NOT o.held
+  AND o.occurred_at < jobs_clock() - %(stuck)s * interval '1 s'
+  AND EXISTS (SELECT 1 FROM jobs_lease
+    WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining)
+  -- One that was tried again, or let go by somebody, is old for another reason.
+  AND jsonb_array_length(o.history) = 0
+""",
+        _LATE,
+        "the relay of every dispatcher",
+    ),
+    Invariant(
+        "held_event_has_reason",
+        "An event is held back only behind an older one with its key that is not told yet.",
+        """
+SELECT o.id::text, o.topic || ' waits for nothing' FROM jobs_outbox o
+WHERE o.held AND o.occurred_at < jobs_clock() - %(patience)s * interval '1 s'
+  AND NOT EXISTS (SELECT 1 FROM jobs_outbox s WHERE s.tenant = o.tenant AND s.key = o.key
+    AND s.id < o.id AND s.state IN ('pending', 'failed', 'parked'))
+""",
+        _LATE + ": it lets them go within a minute",
+        "whoever publishes or discards an event lets go what waited for it",
+    ),
+)

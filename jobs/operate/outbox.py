@@ -1,0 +1,137 @@
+"""Events that are not in the feed yet, as people see and decide about them.
+
+They are named by the number of their row, which ``events`` shows. Whoever decides waits for the
+relay, so that nothing is told that was set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.engine import outbox, sql
+from jobs.engine.pushes import after_commit
+from jobs.errors import EventError
+from jobs.operate.words import checked_by, checked_reason
+from jobs.states import OutboxState
+
+LIMIT = 1000
+_STUCK = (OutboxState.FAILED, OutboxState.PARKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event in the outbox."""
+
+    number: int
+    id: UUID
+    topic: str
+    key: str
+    tenant: str
+    state: OutboxState
+    is_held: bool
+    """Whether it waits for an older event with its key."""
+    holds_back: int
+    """How many events wait for this one."""
+    tries: int
+    error: str
+    due_at: datetime | None
+    occurred_at: datetime
+
+
+_LIST = """
+SELECT o.id, o.event_id, o.topic, o.key, o.tenant, o.state, o.held,
+  CASE WHEN o.key <> '' AND o.state IN ('failed', 'parked') THEN (SELECT count(*) FROM (
+    SELECT 1 FROM jobs_outbox b WHERE b.held AND b.tenant = o.tenant AND b.key = o.key
+      AND b.id > o.id LIMIT 10000) c) ELSE 0 END,
+  o.tries, o.error, o.due_at, o.occurred_at
+FROM jobs_outbox o WHERE o.state = ANY(%s) AND o.id > %s ORDER BY o.id LIMIT %s
+"""
+
+
+def events(*states: str, after: int = 0, limit: int = 100) -> list[Waiting]:
+    """Events of these states, oldest first; without any, those that failed or are parked."""
+    wanted = states or _STUCK
+    for state in wanted:
+        if state not in set(OutboxState):
+            raise EventError("states", f"{state!r} is none of {', '.join(OutboxState)}")
+    if not isinstance(limit, int) or not 1 <= limit <= LIMIT:
+        raise EventError("limit", f"must be a whole number from 1 to {LIMIT}, got {limit!r}")
+    rows = sql.rows(_LIST, [[str(state) for state in wanted], after, limit])
+    return [_waiting(*row) for row in rows]
+
+
+def _waiting(*row: Any) -> Waiting:
+    number, event_id, topic, key, tenant, state, *rest = row
+    return Waiting(number, event_id, topic, key, tenant, OutboxState(state), *rest)
+
+
+def park(number: int, *, by: str, reason: str) -> None:
+    """The event is not told until somebody says so; what has its key waits, too."""
+    with _decided(number, "park", (OutboxState.PENDING, OutboxState.FAILED), by, reason) as found:
+        _move(number, OutboxState.PARKED, by, reason)
+        event_id, topic, key, _ = found
+        outbox.tell_parked(number, event_id, topic, key, by)
+
+
+def publish(number: int, *, by: str, reason: str) -> None:
+    """A failed or parked event is told next, with all its tries before it."""
+    with _decided(number, "publish", _STUCK, by, reason):
+        _move(number, OutboxState.PENDING, by, reason, "tries = 0, error = ''")
+        after_commit(None)
+
+
+def discard(number: int, *, by: str, reason: str) -> None:
+    """The event is never told; what waited for it goes on."""
+    states = (OutboxState.PENDING, *_STUCK)
+    with _decided(number, "discard", states, by, reason) as (_, _, key, tenant):
+        _move(number, OutboxState.DISCARDED, by, reason, "closed_at = jobs_clock()")
+        if key:
+            # Those that wait for yet another are put aside again by the relay.
+            sql.run(
+                "UPDATE jobs_outbox SET held = false WHERE held AND tenant = %s AND key = %s",
+                [tenant, key],
+            )
+        after_commit(None)
+
+
+@contextmanager
+def _decided(
+    number: int, action: str, allowed: tuple[OutboxState, ...], by: str, reason: str
+) -> Iterator[tuple[UUID, str, str, str]]:
+    """The event's id, topic, key and tenant; its row is locked and the relay waits."""
+    checked_by(by)
+    checked_reason(reason)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise EventError("number", f"must be a whole number, got {number!r}")
+    with transaction.atomic(using=sql.alias()):
+        sql.rows("SELECT pg_advisory_xact_lock(%s)", [outbox.LOCK])
+        found = sql.rows(
+            "SELECT state, event_id, topic, key, tenant FROM jobs_outbox WHERE id = %s FOR UPDATE",
+            [number],
+        )
+        if not found:
+            raise EventError("number", f"there is no event {number} in the outbox")
+        state, event_id, topic, key, tenant = found[0]
+        if state not in allowed:
+            states = " or ".join(str(s) for s in allowed)
+            raise EventError(
+                "number", f"cannot {action} event {number}: it is {state}; it must be {states}"
+            )
+        yield event_id, topic, key, tenant
+
+
+def _move(
+    number: int, state: OutboxState, by: str, reason: str, also: str = "position = NULL"
+) -> None:
+    sql.run(
+        f"UPDATE jobs_outbox SET state = %s, held = false, due_at = NULL, moved_by = %s, "  # noqa: S608
+        f"move_reason = %s, {also} WHERE id = %s",
+        [str(state), by, reason, number],
+    )

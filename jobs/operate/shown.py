@@ -1,0 +1,44 @@
+"""How payloads are shown: masked to everybody, in clear to those who say who they are and why."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+from uuid import UUID
+
+from jobs import sensitive
+from jobs.engine import sql
+from jobs.errors import UnknownJob
+from jobs.models import Job
+from jobs.operate.words import checked_by, checked_reason
+from jobs.redaction import redact
+
+log = logging.getLogger("jobs.privacy")
+
+
+def public_payload(job: Job) -> Any:
+    """The job's payload as pages, answers and terminals show it; needs no key.
+
+    Sensitive fields are hidden, and so is whatever stands under a telling name.
+    """
+    return redact(sensitive.masked(job.payload), patterns=False)
+
+
+def public_data(data: Any) -> Any:
+    """A stored result, progress or request, shown by the same rules."""
+    return redact(sensitive.masked(data), patterns=False)
+
+
+def reveal_payload(job_id: UUID, *, by: str, reason: str) -> dict[str, Any]:
+    """The job's payload in clear, for a person who has to know; who asked, and why, is logged."""
+    name, why = checked_by(by), checked_reason(reason)
+    found = sql.rows("SELECT payload::text, tenant FROM jobs_job WHERE id = %s", [job_id])
+    if not found:
+        raise UnknownJob(job_id)
+    [(text, tenant)] = found
+    data: dict[str, Any] = json.loads(
+        sensitive.opened(text, sensitive.place_of(text, job_id, tenant))
+    )
+    log.warning("the payload of job %s was revealed to %s: %s", job_id, name, why)
+    return data

@@ -1,0 +1,355 @@
+"""Redaction: what leaves the process for logs, events, errors and pages, without anybody's secrets.
+
+Pure functions; nothing here asks the database. Three things are hidden: values under telling
+names (``password``, ``api_key``, ``cpf`` …), what looks like a secret or like personal data in any
+text, and the very values of the job that is running, where its payload says they are sensitive.
+What could forge a line of a log or steer a terminal is made visible instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from jobs.masks import HIDDEN, mask_document, mask_email
+
+TEXT_LIMIT = 100_000
+"""Longer texts lose their middle."""
+DEPTH_LIMIT = 20
+SHORTEST_PART = 4
+"""A shorter value is hidden where it is a word of its own, a single character only alone."""
+
+_TELLING = """authorization proxyauthorization password passwd passphrase pwd senha secret token
+  accesstoken refreshtoken idtoken apikey apitoken accesskey secretkey privatekey signingkey
+  encryptionkey indexkey credential credentials cookie setcookie cookies session sessionid
+  sessionkey csrftoken csrfmiddlewaretoken jwt bearer signature otp pin cvv cvc ssn cardnumber pan
+  iban phone telefone celular dsn"""
+_DOCUMENT = "cpf cnpj cpfcnpj document documento rg passport"
+_names: dict[str, Callable[[object], str]] = {
+    **dict.fromkeys(_TELLING.split(), lambda _: HIDDEN),
+    **dict.fromkeys(_DOCUMENT.split(), mask_document),
+}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LONGEST_NAME = 3
+
+
+def declare(*names: str, mask: Callable[[object], str] = lambda _: HIDDEN) -> None:
+    """Values under these names, however they are spelt, are masked from now on."""
+    for name in names:
+        _names["".join(_words(name))] = mask
+    _mask_of.clear()
+
+
+_mask_of: dict[str, Callable[[object], str] | None] = {}
+
+
+def name_mask(name: object) -> Callable[[object], str] | None:
+    """How values under the name are shown; None where the name tells nothing.
+
+    ``Set-Cookie``, ``userPassword`` and ``stripe_api_key`` are told by their words.
+    """
+    key = str(name)[:200]
+    if key not in _mask_of:
+        if len(_mask_of) > 5000:
+            _mask_of.clear()
+        words = _words(key)
+        runs = (
+            "".join(words[start : start + length])
+            for length in range(_LONGEST_NAME, 0, -1)
+            for start in range(len(words) - length + 1)
+        )
+        _mask_of[key] = next((_names[run] for run in runs if run in _names), None)
+    return _mask_of[key]
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+# ---- values
+
+
+def redact(value: Any, *, patterns: bool = True) -> Any:
+    """The same data in the shape of JSON, fit to be shown; ``patterns=False`` goes by names only.
+
+    Never raises: what cannot be shown is named by its type.
+    """
+    return _redact(value, patterns, 0)
+
+
+def _redact(value: Any, patterns: bool, depth: int) -> Any:
+    if value is None or isinstance(value, bool | float | UUID | date | time | timedelta):
+        return value
+    if isinstance(value, str):
+        return redact_text(value, multiline=True) if patterns else _scrub(value)
+    if isinstance(value, int | Decimal):
+        shown = redact_text(str(value)) if patterns else _scrub(str(value))
+        return value if shown == str(value) else shown
+    if depth >= DEPTH_LIMIT:
+        return "…"
+    if isinstance(value, Mapping):
+        return {_key(name): _named(name, item, patterns, depth) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_redact(item, patterns, depth + 1) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, Enum):
+        return _redact(value.value, patterns, depth + 1)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
+        return _redact(fields, patterns, depth + 1)
+    try:
+        if isinstance(value, BaseModel):
+            return _redact(value.model_dump(mode="json"), patterns, depth + 1)
+        if isinstance(value, BaseException):
+            return redact_text(f"{type(value).__name__}: {value}", multiline=True)
+        return redact_text(repr(value), multiline=True)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _key(name: object) -> str:
+    return redact_text(str(name))
+
+
+def _named(name: object, value: Any, patterns: bool, depth: int) -> Any:
+    mask = name_mask(name)
+    if mask is None or value is None or isinstance(value, bool) or value == "":
+        return _redact(value, patterns, depth + 1)
+    if isinstance(value, str | int):
+        return visible(mask(value))
+    return HIDDEN
+
+
+# ---- texts
+
+_EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+'-]{1,64}@[^\W_](?:[\w-]{0,62}\.)+[^\W\d_]{2,63}(?![\w@])")
+_CPF = re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])|(?<![\w.-])\d{11}(?![\w-])")
+_CNPJ = re.compile(
+    r"(?<![\w.-])[0-9A-Z]{2}\.[0-9A-Z]{3}\.[0-9A-Z]{3}/[0-9A-Z]{4}-\d{2}(?![\w-])"
+    r"|(?<![\w.-])[0-9A-Z]{12}\d{2}(?![\w-])"
+)
+_CARD = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}(?![\w-])")
+_SCHEME = re.compile(r"\b(Bearer|Basic|Token|Digest)(\s+)[\w.~+/=:-]{8,}", re.IGNORECASE)
+_JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
+_URL_USER = re.compile(r"(?<=://)[^\s/@:]{0,200}:[^\s/@]{1,200}@")
+_SEALED = re.compile(r"\benc1\.[\w-]{1,32}\.[\w-]{20,}")
+_ASSIGNED = re.compile(
+    r"(?<![\w-])(?P<name>[\w-]{2,60})(?P<mid>[\"']?\s{0,3}(?:=|:)\s{0,3})"
+    r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'&;,(){}\[\]<>]{1,500})"
+)
+
+
+def redact_text(text: str, *, multiline: bool = False) -> str:
+    """The text without what looks like a secret or personal data, and without control characters.
+
+    ``multiline`` keeps line breaks and tabs, for messages and tracebacks that are shown as such.
+    """
+    if len(text) > TEXT_LIMIT:
+        text = f"{text[: TEXT_LIMIT // 2]}…{text[-TEXT_LIMIT // 2 :]}"
+    text = _scrub(text)
+    if "=" in text or ":" in text:
+        text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
+        text = _URL_USER.sub(f"{HIDDEN}@", text)
+        text = _ASSIGNED.sub(_assigned, text)
+    else:
+        text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
+    if "eyJ" in text:
+        text = _JWT.sub(HIDDEN, text)
+    if "enc1." in text:
+        text = _SEALED.sub("<sealed>", text)
+    if "@" in text:
+        text = _EMAIL.sub(lambda found: mask_email(found[0]), text)
+    if any(map(text.__contains__, "0123456789")):
+        text = _CPF.sub(lambda found: _checked(found[0], _is_cpf), text)
+        text = _CNPJ.sub(lambda found: _checked(found[0], _is_cnpj), text)
+        text = _CARD.sub(_card, text)
+    return visible(text, multiline=multiline)
+
+
+def _assigned(found: re.Match[str]) -> str:
+    mask = name_mask(found["name"])
+    if mask is None:
+        return found[0]
+    value = found["value"]
+    quote = value[0] if value[0] in "\"'" else ""
+    if value.lower() in ("none", "null", "true", "false", "bearer", "basic", "digest", HIDDEN):
+        return found[0]
+    shown = mask(value[1:-1] if quote else value)
+    return f"{found['name']}{found['mid']}{quote}{shown}{quote}"
+
+
+def _checked(text: str, is_valid: Callable[[str], bool]) -> str:
+    """A number with its punctuation is taken for what it looks like; a bare one must be valid."""
+    return mask_document(text) if not text.isalnum() or is_valid(text) else text
+
+
+def _digit(values: Iterable[int], weights: Iterable[int]) -> int:
+    rest = sum(v * w for v, w in zip(values, weights, strict=False)) % 11
+    return 0 if rest < 2 else 11 - rest
+
+
+def _is_cpf(text: str) -> bool:
+    n = [ord(c) - 48 for c in text]
+    return (
+        len(set(n)) > 1
+        and n[9] == _digit(n, range(10, 1, -1))
+        and n[10] == _digit(n, range(11, 1, -1))
+    )
+
+
+def _is_cnpj(text: str) -> bool:
+    n = [ord(c) - 48 for c in text]
+    weights = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2]
+    return len(set(n)) > 1 and n[12] == _digit(n, weights) and n[13] == _digit(n, [6, *weights])
+
+
+def _card(found: re.Match[str]) -> str:
+    text = found[0]
+    digits = [int(c) for c in text if c.isdigit()]
+    if not 13 <= len(digits) <= 19:
+        return text
+    doubled = (sum(divmod(2 * d, 10)) if odd % 2 else d for odd, d in enumerate(reversed(digits)))
+    return HIDDEN + text[-4:] if sum(doubled) % 10 == 0 else text
+
+
+# Also what reorders a line or ends it by Unicode's rules, and what is no text at all.
+_STRANGE = r"\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE = re.compile(rf"[\x00-\x1f{_STRANGE}]")
+_UNSAFE_IN_LINES = re.compile(rf"[\x00-\x08\x0b-\x1f{_STRANGE}]")
+
+
+def visible(text: str, *, multiline: bool = False) -> str:
+    """The text with every control character shown as a symbol: it forges no line and no colour."""
+    return (_UNSAFE_IN_LINES if multiline else _UNSAFE).sub(_symbol, text)
+
+
+def _symbol(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"\\u{code:04x}"
+
+
+# ---- the values of the running job
+
+_scrubbers: ContextVar[tuple[frozenset[str], re.Pattern[str] | None] | None] = ContextVar(
+    "scrubbers", default=None
+)
+
+
+@contextmanager
+def scrubbing(values: Iterable[str]) -> Iterator[None]:
+    """Inside of the block, every text that is redacted loses these very values."""
+    found = frozenset(values) - {""}
+    before = _scrubbers.get()
+    if before is not None:
+        found |= before[0]
+    spellings = sorted({s for v in found for s in _spellings(v)}, key=lambda s: (-len(s), s))
+    pattern = re.compile("|".join(map(_anywhere, spellings)), re.IGNORECASE) if spellings else None
+    token = _scrubbers.set((found, pattern))
+    try:
+        yield
+    finally:
+        _scrubbers.reset(token)
+
+
+def _spellings(value: str) -> set[str]:
+    """How a value may be spelt in texts: as it is, quoted, escaped, without its punctuation."""
+    bare = "".join(filter(str.isalnum, value))
+    ways = {
+        value,
+        value.strip(),
+        json.dumps(value)[1:-1],
+        repr(value)[1:-1],
+        ascii(value)[1:-1],
+        urllib.parse.quote(value),
+        urllib.parse.quote_plus(value),
+        urllib.parse.quote(value, safe=""),
+        bare if len(bare) >= 6 else value,
+    }
+    return {way for way in ways if len(way) > 1}
+
+
+def _anywhere(spelling: str) -> str:
+    text = re.escape(spelling)
+    return text if len(spelling) >= SHORTEST_PART else rf"(?<!\w){text}(?!\w)"
+
+
+def _scrub(text: str) -> str:
+    scrubber = _scrubbers.get()
+    if scrubber is None:
+        return text
+    values, pattern = scrubber
+    if text.strip() in values:
+        return HIDDEN
+    return pattern.sub(HIDDEN, text) if pattern is not None else text
+
+
+def scrub_json(text: str) -> str:
+    """The JSON text without the values of the running job; the same text where it has none."""
+    if _scrubbers.get() is None:
+        return text
+    return json.dumps(_scrub_data(json.loads(text)))
+
+
+def _scrub_data(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_scrub(key): _scrub_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_scrub_data(item) for item in value]
+    if isinstance(value, str):
+        return _scrub(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    shown = _scrub(str(value))
+    return value if shown == str(value) else shown
+
+
+# ---- logs
+
+
+def processor(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """A structlog processor: the whole event is redacted. Put it right before the renderer."""
+    for name in list(event):
+        value = event[name]
+        if isinstance(value, str) and name not in ("exception", "stack"):
+            mask = name_mask(name)
+            event[name] = visible(mask(value)) if mask and value else redact_text(value)
+        else:
+            event[name] = _named(name, value, True, 0)
+    return event
+
+
+class RedactingFilter(logging.Filter):
+    """Records leave its handler or logger redacted: message, arguments and traceback."""
+
+    _formatter = logging.Formatter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            text = record.getMessage()
+        except Exception:
+            text = str(record.msg)
+        record.msg, record.args = redact_text(text), ()
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = record.exc_text or self._formatter.formatException(record.exc_info)
+            record.exc_text, record.exc_info = redact_text(trace, multiline=True), None
+        elif record.exc_text:
+            record.exc_text = redact_text(record.exc_text, multiline=True)
+        return True

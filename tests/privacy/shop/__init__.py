@@ -1,0 +1,1 @@
+"""An app with a sensitive payload, for processes that start with and without its key."""
