@@ -293,7 +293,7 @@ class TestCheckHandler:
     def test_a_payload_that_changes_on_its_way_is_refused(self, told: list[str]) -> None:
         class Sly(Told, kind="kit.sly"):
             @classmethod
-            def from_text(cls, text: str, version: int) -> Any:
+            def from_text(cls, text: str, version: int, place: Any = None) -> Any:
                 return cls(what="else")
 
         jobs.handler(Sly)(lambda ctx, payload: None)
