@@ -14,7 +14,7 @@ if "BENCH_KEEP_DAYS" in os.environ:
     JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 
 # No pooler stands in between.
-DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5  # noqa: F405
+JOBS["PREPARE"] = True  # noqa: F405
 
 LOGGING = {
     "version": 1,

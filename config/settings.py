@@ -62,9 +62,6 @@ ASGI_APPLICATION = "config.asgi.application"
 
 DATABASES: dict[str, dict[str, Any]] = {"default": DATABASE.as_django()}
 DATABASES["default"]["OPTIONS"].setdefault("application_name", "jobdesk")
-if EMBEDDED:
-    # No pooler stands in between, so statements may be prepared: a fifth off a single enqueue.
-    DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "test_jobdesk"}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -74,7 +71,8 @@ RQ_QUEUES = {
 }
 RQ_SHOW_ADMIN_LINK = False
 
-JOBS: dict[str, Any] = {}
+# No pooler stands between the project and its own server.
+JOBS: dict[str, Any] = {"PREPARE": EMBEDDED}
 
 LOGGING: dict[str, Any] = {
     "version": 1,

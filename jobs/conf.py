@@ -57,6 +57,8 @@ class Settings:
     """Longest pause of an idle dispatcher, in seconds."""
     BORN_QUEUED: bool = True
     """Whether due jobs may skip the dispatcher when nothing forbids it."""
+    PREPARE: bool = False
+    """Whether the hottest statement may be prepared; not behind a pooler of transactions."""
     DEAD_LETTER_RETENTION: timedelta = timedelta(days=30)
     """How long a dead letter may stay open."""
     KEEP_COMPLETED: timedelta = timedelta(days=7)

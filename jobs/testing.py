@@ -315,13 +315,10 @@ def _call(claim: Claim) -> runner.Result:
     alias = sql.alias()
     if not sql.connection().in_atomic_block:
         return runner.run(claim, Signal(str), _await, _WORKER)
-    savepoint = transaction.savepoint(using=alias)
-    outcome = runner.run(claim, Signal(str), _await, _WORKER)
-    if _is_broken():
-        transaction.set_rollback(False, using=alias)
-        transaction.savepoint_rollback(savepoint, using=alias)
-    else:
-        transaction.savepoint_commit(savepoint, using=alias)
+    with transaction.atomic(using=alias):
+        outcome = runner.run(claim, Signal(str), _await, _WORKER)
+        if _is_broken():
+            transaction.set_rollback(True, using=alias)
     return outcome
 
 

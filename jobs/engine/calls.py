@@ -15,14 +15,15 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg import pq
 
+from jobs import conf
 from jobs.engine import sql
 
 
 def call(function: str, arguments: Sequence[Any]) -> bytes | None:
     """What the function answers, as text. Arguments are texts, numbers, UUIDs, moments or None.
 
-    Where the connection prepares statements (``prepare_threshold`` among the OPTIONS of the
-    database, off by default because poolers may not bear it), so does this.
+    With ``JOBS["PREPARE"]`` the call is prepared once per session, which a pooler of transactions
+    would not bear.
     """
     conn = sql.connection()
     conn.ensure_connection()
@@ -61,7 +62,8 @@ _prepared: WeakKeyDictionary[psycopg.Connection[Any], set[str]] = WeakKeyDiction
 
 def _is_prepared(raw: psycopg.Connection[Any], function: str, statement: bytes) -> bool:
     """Whether the statement is known to the session by its name, from now on or before."""
-    if raw.prepare_threshold is None:
+    # Where psycopg prepares statements itself, it drops all of the session now and then.
+    if not conf.settings().PREPARE or raw.prepare_threshold is not None:
         return False
     known = _prepared.setdefault(raw, set())
     if function not in known:

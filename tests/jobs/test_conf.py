@@ -74,6 +74,7 @@ WRONG: list[tuple[str, Any]] = [
     ("CONNECTION", 1),
     ("BORN_QUEUED", 1),
     ("BORN_QUEUED", "yes"),
+    ("PREPARE", 1),
     ("DEAD_LETTER_RETENTION", "30d"),
     *[
         (f"KEEP_{what}", value)
@@ -150,7 +151,7 @@ def test_the_settings_are_a_dict(raw: Any) -> None:
 
 
 def test_a_change_of_the_setting_is_seen(settings: Any) -> None:
-    assert conf.settings() == Settings()
+    assert conf.settings() == parse(settings.JOBS)
     settings.JOBS = {"LEASE": 20}
     assert conf.settings() == Settings(LEASE=20.0)
     assert conf.settings() is conf.settings()
