@@ -310,15 +310,23 @@ def _run(claim: Claim) -> Run:
     return Run(claim.id, claim.kind, claim.attempt, JobState(state), error)
 
 
+_savepoint = getattr(transaction, "savepoint_create", transaction.savepoint)
+"""Under its name of today; Django 5.2 knows the old one only."""
+
+
 def _call(claim: Claim) -> runner.Result:
     """How the attempt ended; the surrounding transaction, if any, can go on."""
     alias = sql.alias()
     if not sql.connection().in_atomic_block:
         return runner.run(claim, Signal(str), _await, _WORKER)
-    with transaction.atomic(using=alias):
-        outcome = runner.run(claim, Signal(str), _await, _WORKER)
-        if _is_broken():
-            transaction.set_rollback(True, using=alias)
+    # Not an atomic block: handlers may ask whether they are in a transaction of somebody's.
+    savepoint = _savepoint(using=alias)
+    outcome = runner.run(claim, Signal(str), _await, _WORKER)
+    if _is_broken():
+        transaction.set_rollback(False, using=alias)
+        transaction.savepoint_rollback(savepoint, using=alias)
+    else:
+        transaction.savepoint_commit(savepoint, using=alias)
     return outcome
 
 

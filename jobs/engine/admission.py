@@ -83,7 +83,7 @@ DELETE FROM jobs_limiter m USING l WHERE m.scope = l.scope
 
 # The row of a key that nobody uses, and whose bucket is full again, tells nothing.
 _IDLE = """
-DELETE FROM jobs_limiter WHERE scope IN (SELECT scope FROM jobs_limiter k
+WITH idle AS MATERIALIZED (SELECT scope FROM jobs_limiter k
   WHERE key IS NOT NULL AND is_declared
     AND (closed_until IS NULL OR closed_until <= jobs_clock())
     AND (per_second IS NULL OR tokens
@@ -91,6 +91,7 @@ DELETE FROM jobs_limiter WHERE scope IN (SELECT scope FROM jobs_limiter k
     AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.limit_key = k.key AND j.kind = k.kind
       AND j.state IN ('pending', 'queued', 'running'))
   LIMIT %s FOR UPDATE SKIP LOCKED)
+DELETE FROM jobs_limiter m USING idle WHERE m.scope = idle.scope
 """
 
 

@@ -180,8 +180,9 @@ def _has_lock() -> bool:
 
 
 _DISCARDED = """
-DELETE FROM jobs_outbox WHERE id IN (SELECT id FROM jobs_outbox
+WITH old AS MATERIALIZED (SELECT id FROM jobs_outbox
   WHERE state = 'discarded' AND closed_at < jobs_clock() - %s ORDER BY closed_at LIMIT 1000)
+DELETE FROM jobs_outbox o USING old WHERE o.id = old.id
 """
 
 # What somebody has moved by hand leaves nobody waiting for it.

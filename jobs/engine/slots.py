@@ -95,9 +95,10 @@ FROM room r
 """
 
 _WAKE_LIMITED = """
-UPDATE jobs_job SET wait = 0 WHERE id IN (SELECT j.id FROM jobs_job j
+WITH best AS MATERIALIZED (SELECT j.id FROM jobs_job j
   WHERE j.limit_key = %s AND j.kind = %s AND j.state = 'pending' AND j.wait = 2
   ORDER BY j.rank, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_job j SET wait = 0 FROM best WHERE j.id = best.id
 """
 
 

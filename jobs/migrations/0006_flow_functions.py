@@ -128,13 +128,16 @@ DECLARE
   closed text[] := jobs_closed();
   woken int;
 BEGIN
-  UPDATE jobs_job SET wait = 0 WHERE id IN (
+  -- Materialized: asked again for each row, the locking query below would pass by what it has
+  -- taken before, and wake more than one.
+  WITH best AS MATERIALIZED (
     SELECT w.id FROM unnest(freed) AS k(key) CROSS JOIN LATERAL (
       SELECT j.id FROM jobs_job j
       WHERE j.exclusive_key = k.key AND j.state = 'pending' AND j.wait = 2
       ORDER BY closed <> '{}' AND ARRAY['queue:' || j.queue, 'kind:' || j.kind,
           'tenant:' || j.tenant] && closed,
-        j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w);
+        j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w)
+  UPDATE jobs_job j SET wait = 0 FROM best WHERE j.id = best.id;
   GET DIAGNOSTICS woken = ROW_COUNT;
   RETURN woken;
 END $$;
@@ -146,14 +149,15 @@ BEGIN
   PERFORM 1 FROM jobs_limiter WHERE scope IN (
     SELECT 'key:' || kind || '|' || limit_key FROM jobs_job
     WHERE id = ANY (moved) AND limit_key IS NOT NULL) ORDER BY scope FOR UPDATE;
-  UPDATE jobs_job SET wait = 0 WHERE id IN (
+  WITH best AS MATERIALIZED (
     SELECT w.id FROM (
       SELECT kind, limit_key, count(*) AS n FROM jobs_job
       WHERE id = ANY (moved) AND limit_key IS NOT NULL AND state NOT IN ('queued', 'running')
       GROUP BY kind, limit_key) k CROSS JOIN LATERAL (
       SELECT j.id FROM jobs_job j
       WHERE j.limit_key = k.limit_key AND j.kind = k.kind AND j.state = 'pending' AND j.wait = 2
-      ORDER BY j.rank, j.id LIMIT k.n FOR NO KEY UPDATE SKIP LOCKED) w);
+      ORDER BY j.rank, j.id LIMIT k.n FOR NO KEY UPDATE SKIP LOCKED) w)
+  UPDATE jobs_job j SET wait = 0 FROM best WHERE j.id = best.id;
 END $$;
 
 -- Each edge is turned once, whatever number of parents end together; the children are locked in
@@ -616,12 +620,13 @@ BEGIN
   -- Whoever has no place here must not keep an exclusive key from others.
   WITH given_up AS (
     DELETE FROM jobs_slot s USING unnest(ids, nths) AS u(id, nth)
-    WHERE u.nth > 0 AND s.job_id = u.id RETURNING s.key)
-  UPDATE jobs_job SET wait = 0 WHERE id IN (
+    WHERE u.nth > 0 AND s.job_id = u.id RETURNING s.key),
+  best AS MATERIALIZED (
     SELECT w.id FROM given_up g CROSS JOIN LATERAL (SELECT j.id FROM jobs_job j
       WHERE j.exclusive_key = g.key AND j.state = 'pending' AND j.wait = 2
         AND NOT j.id = ANY (ids)
-      ORDER BY j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w);
+      ORDER BY j.preempts DESC, j.rank, j.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w)
+  UPDATE jobs_job j SET wait = 0 FROM best WHERE j.id = best.id;
   RETURN ARRAY(SELECT p FROM unnest(picked) WITH ORDINALITY AS u(p, n)
     LEFT JOIN unnest(ids, nths) AS t(id, nth) ON t.id = p
     WHERE coalesce(t.nth, 0) <= 0 ORDER BY n);

@@ -27,7 +27,10 @@ class Unfenced(AppConfig):
 def make_function(connection: Any, **_: object) -> None:
     """The database has the function that settles successes a second time, without its guard."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(1), pg_get_functiondef('jobs_succeed'::regproc)")
+        cursor.execute(
+            "SELECT pg_advisory_lock(1), "
+            "pg_get_functiondef(to_regprocedure('jobs_succeed(uuid[], uuid[], jsonb, text)'))"
+        )
         _, fenced = cursor.fetchone()
         if GUARD not in fenced:
             raise RuntimeError("the function holds no guard that could be removed")
