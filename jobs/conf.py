@@ -73,6 +73,8 @@ class Settings:
     """How long closed dead letters stay, unless their job goes first."""
     KEEP_FEED: timedelta = timedelta(days=7)
     """How long events can be read in the feed, rounded up to whole days."""
+    KEEP_STATISTICS: timedelta = timedelta(days=30)
+    """How long statistics by the minute stay."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -107,7 +109,15 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
     if s.DEAD_LETTER_RETENTION.total_seconds() <= 0:
         found.append("JOBS['DEAD_LETTER_RETENTION'] must be positive")
-    for name in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS"):
+    for name in (
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "EXPIRED",
+        "BATCHES",
+        "DEAD_LETTERS",
+        "STATISTICS",
+    ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
     if s.HEARTBEAT * 2 > s.LEASE:

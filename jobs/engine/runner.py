@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,13 +80,14 @@ def _attempt(
     await_it: AwaitIt,
     worker: str,
 ) -> Result:
+    claim.begun = time.monotonic()
     context = _context(claim, handler, signal)
     failure: BaseException | None = None
     try:
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
         text = _call(handler, context, payload, await_it)
-        return Success(claim, text, tuple(context._messages))
+        return _success(claim, text, context)
     except StaleClaim as error:
         failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
@@ -101,6 +103,10 @@ def _attempt(
     finally:
         context.close(failure)
         del failure  # its traceback knows this frame
+
+
+def _success(claim: Claim, text: str, context: Context) -> Success:
+    return Success(claim, text, tuple(context._messages), time.monotonic() - claim.begun)
 
 
 def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
@@ -134,7 +140,7 @@ def _call_atomic(
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
-            done = Success(claim, text, tuple(context._messages))
+            done = _success(claim, text, context)
             if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
@@ -174,7 +180,7 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
         return _stopped(claim, handler, error)
     if isinstance(error, RateLimited):
         held = _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
-        return replace(held, closing=_closing(claim, error))
+        return replace(held, closing=_closing(claim, error), ending="limited")
     if isinstance(error, CircuitOpen):
         return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
     if isinstance(error, InDoubt):
@@ -251,7 +257,7 @@ def _ended(
             redaction.redact_text(fault.traceback, multiline=True),
         )
     move = decide(ending, claim.counters, handler, floor=floor, why=why)
-    return Ended(claim.id, claim.token, claim.kind, move, fault)
+    return Ended(claim.id, claim.token, claim.kind, move, fault, ending=ending)
 
 
 def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:

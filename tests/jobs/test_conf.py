@@ -77,7 +77,15 @@ WRONG: list[tuple[str, Any]] = [
     ("DEAD_LETTER_RETENTION", "30d"),
     *[
         (f"KEEP_{what}", value)
-        for what in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS")
+        for what in (
+            "COMPLETED",
+            "FAILED",
+            "CANCELLED",
+            "EXPIRED",
+            "BATCHES",
+            "DEAD_LETTERS",
+            "STATISTICS",
+        )
         for value in ("a week", -1, timedelta(days=40_000))
     ],
     ("DEAD_LETTER_RETENTION", float("nan")),
