@@ -93,6 +93,8 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    METRICS_TOKEN: str = field(default="", repr=False)
+    """What readers of the metrics show; without one, only this machine may read them."""
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):
@@ -120,6 +122,8 @@ def _contradictions(s: Settings) -> list[str]:
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
+    if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
+        found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -206,7 +210,7 @@ def _coerced(key: str, value: Any) -> Any:
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
-    shown = type(value).__name__ if "KEY" in key else repr(value)  # it may be a key
+    shown = type(value).__name__ if "KEY" in key or "TOKEN" in key else repr(value)  # a secret
     raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {shown}")
 
 

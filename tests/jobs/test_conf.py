@@ -119,6 +119,8 @@ WRONG: list[tuple[str, Any]] = [
     ("KEYS", ["AAAA"]),
     ("INDEX_KEY", {"k": "AAAA"}),
     ("INDEX_KEY", None),
+    ("METRICS_TOKEN", "short"),
+    ("METRICS_TOKEN", None),
     ("HTTP_ALLOW", "localhost"),
     ("HTTP_ALLOW", ["0.0.0.0/0"]),
     ("HTTP_ALLOW", [7]),
