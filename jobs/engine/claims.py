@@ -111,6 +111,8 @@ class Ended:
     closing: Closing | None = None
     ending: str = ""
     """How it ended, where the move does not tell: ``limited``, ``held`` or ``snoozed``."""
+    lines: Sequence[str] = ()
+    """What its handler logged last, redacted."""
 
     @property
     def wants_dead_letter(self) -> bool:
@@ -156,9 +158,9 @@ def nudge() -> None:
 _END = """
 WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[],
     %s::float8[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[],
-    %s::text[], %s::text[], %s::boolean[], %s::text[])
+    %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[])
   AS t(id, token, target, why, delay, failed, crashed, released, preempted, outcome, reason,
-    error_class, message, traceback, bury, fingerprint)),
+    error_class, message, traceback, bury, fingerprint, lines)),
 l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
       AS cancelled, jobs_clock() AS now
   FROM jobs_job j JOIN d USING (id)
@@ -180,9 +182,10 @@ m AS (UPDATE jobs_job j SET
     queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why
   FROM l WHERE j.id = l.id
   RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow),
-a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, worker,
-    started_at, ended_at)
-  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, %s, m.started_at, l.now
+a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, lines,
+    worker, started_at, ended_at)
+  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, l.lines, %s,
+    m.started_at, l.now
   FROM m JOIN l USING (id) WHERE l.outcome IS NOT NULL
   ON CONFLICT (job_id, number) DO NOTHING),
 b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint,
@@ -201,12 +204,13 @@ FROM m JOIN l USING (id)
 
 MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 20_000
+LINES_LIMIT = 250_000
 _NO_FAULT = Fault("", "")
 
 
 def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState]:
     """The state each job moved to; those missing had been taken away before."""
-    columns: list[list[Any]] = [[] for _ in range(16)]
+    columns: list[list[Any]] = [[] for _ in range(17)]
     for ended in endings:
         for column, value in zip(columns, _ended_row(ended), strict=True):
             column.append(value)
@@ -283,6 +287,7 @@ def _ended_row(ended: Ended) -> tuple[Any, ...]:
         trace,
         ended.wants_dead_letter,
         mark,
+        printable("\n".join(ended.lines), LINES_LIMIT) if move.attempt else "",
     )
 
 

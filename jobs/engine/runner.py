@@ -9,18 +9,20 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import Error, connections, transaction
 
-from jobs import conf, jsontext, redaction, registry, sensitive
+from jobs import conf, jsontext, logs, redaction, registry, sensitive
 from jobs.context import Context, Signal
 from jobs.engine import outbox, parents, sql
 from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
 from jobs.errors import InvalidPayload, StaleClaim, UnknownKey
+from jobs.logs import AttemptLog
 from jobs.outcomes import (
     CircuitOpen,
     Ending,
@@ -81,7 +83,30 @@ def _attempt(
     worker: str,
 ) -> Result:
     claim.begun = time.monotonic()
-    context = _context(claim, handler, signal)
+    with logs.binding(
+        job_id=str(claim.id),
+        kind=claim.kind,
+        queue=claim.queue,
+        attempt=claim.attempt,
+        tenant=claim.tenant,
+        request_id=claim.correlation_id,
+    ):
+        context = _context(claim, handler, signal)
+        result = _outcome(claim, handler, context, payload, signal, await_it, worker)
+    if isinstance(result, Ended) and result.move.attempt and isinstance(context.log, AttemptLog):
+        return replace(result, lines=tuple(context.log.lines()))
+    return result
+
+
+def _outcome(
+    claim: Claim,
+    handler: Handler,
+    context: Context,
+    payload: Payload,
+    signal: Signal,
+    await_it: AwaitIt,
+    worker: str,
+) -> Result:
     failure: BaseException | None = None
     try:
         if handler.atomic:
@@ -180,6 +205,14 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
         return _stopped(claim, handler, error)
     if isinstance(error, RateLimited):
         held = _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
+        reset = datetime.now(UTC) + timedelta(seconds=error.delay)
+        log.info(
+            "%s is rate limited until %s, by its %s",
+            claim.kind,
+            f"{reset:%Y-%m-%dT%H:%M:%SZ}",
+            error.scope,
+            extra={"reset_at": f"{reset:%Y-%m-%dT%H:%M:%SZ}", "retry_after": error.delay},
+        )
         return replace(held, closing=_closing(claim, error), ending="limited")
     if isinstance(error, CircuitOpen):
         return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
@@ -275,7 +308,7 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
         correlation_id=claim.correlation_id,
         priority=claim.priority,
         signal=signal,
-        log=logging.LoggerAdapter(
+        log=AttemptLog(
             log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
         ),
         _write_progress=write_progress,

@@ -63,4 +63,9 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.AddField(
+            model_name="attempt",
+            name="lines",
+            field=models.TextField(db_default="", default="", verbose_name="last lines of its log"),
+        ),
     ]
