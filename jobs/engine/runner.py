@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db import Error, connections, transaction
 
-from jobs import conf, jsontext, logs, redaction, registry, sensitive
+from jobs import conf, jsontext, logs, redaction, registry, sensitive, tracing
 from jobs.context import Context, Signal
 from jobs.engine import outbox, parents, sql
 from jobs.engine.admission import Closing
@@ -92,10 +92,34 @@ def _attempt(
         request_id=claim.correlation_id,
     ):
         context = _context(claim, handler, signal)
-        result = _outcome(claim, handler, context, payload, signal, await_it, worker)
+        with tracing.span("jobs attempt", "CONSUMER", _trace_of(claim), **_told(claim)) as fail:
+            result = _outcome(claim, handler, context, payload, signal, await_it, worker)
+            if isinstance(result, Ended) and result.move.attempt:
+                fail(result.fault.error_class if result.fault else result.move.attempt)
     if isinstance(result, Ended) and result.move.attempt and isinstance(context.log, AttemptLog):
         return replace(result, lines=tuple(context.log.lines()))
     return result
+
+
+def _trace_of(claim: Claim) -> str:
+    """The span that enqueued the job; asked for only where spans are made."""
+    if not tracing.is_on():
+        return ""
+    try:
+        found = sql.rows("SELECT trace_context FROM jobs_job WHERE id = %s", [claim.id])
+    except Error:
+        return ""
+    return str(found[0][0]) if found else ""
+
+
+def _told(claim: Claim) -> dict[str, object]:
+    return {
+        "job": claim.id,
+        "kind": claim.kind,
+        "queue": claim.queue,
+        "attempt": claim.attempt,
+        "request": claim.correlation_id,
+    }
 
 
 def _outcome(
