@@ -2,7 +2,10 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
+from jobs import metrics
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("metrics", metrics.view),
 ]

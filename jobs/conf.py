@@ -75,6 +75,8 @@ class Settings:
     """How long closed dead letters stay, unless their job goes first."""
     KEEP_FEED: timedelta = timedelta(days=7)
     """How long events can be read in the feed, rounded up to whole days."""
+    KEEP_STATISTICS: timedelta = timedelta(days=30)
+    """How long statistics by the minute stay."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -93,6 +95,8 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    METRICS_TOKEN: str = field(default="", repr=False)
+    """What readers of the metrics show; without one, only this machine may read them."""
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):
@@ -109,9 +113,19 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS[{name!r}] must not be negative and at most 366 days")
     if s.DEAD_LETTER_RETENTION.total_seconds() <= 0:
         found.append("JOBS['DEAD_LETTER_RETENTION'] must be positive")
-    for name in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS"):
+    for name in (
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "EXPIRED",
+        "BATCHES",
+        "DEAD_LETTERS",
+        "STATISTICS",
+    ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
+    if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
+        found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -198,7 +212,7 @@ def _coerced(key: str, value: Any) -> Any:
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
-    shown = type(value).__name__ if "KEY" in key else repr(value)  # it may be a key
+    shown = type(value).__name__ if "KEY" in key or "TOKEN" in key else repr(value)  # a secret
     raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {shown}")
 
 

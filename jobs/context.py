@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from jobs import tracing
 from jobs.effects import AsyncCall, AsyncProbe, Call, OnDoubt, Probe, Terms
 from jobs.errors import EventError
 from jobs.events import Audience, Message, message
@@ -229,7 +230,9 @@ class Context:
         nothing once the job has been told to stop. Not for atomic handlers or transactions.
         """
         self.checkpoint()
-        return self._ledger.run(key, call, probe, Terms(request, definite, on_doubt))
+        terms = Terms(request, definite, on_doubt)
+        with tracing.span("jobs effect", "CLIENT", effect=key, job=self.job_id):
+            return self._ledger.run(key, call, probe, terms)
 
     async def effect_async(
         self,
@@ -244,7 +247,8 @@ class Context:
         """``effect`` for async handlers: call and probe may be coroutine functions."""
         self.checkpoint()
         terms = Terms(request, definite, on_doubt)
-        return await self._ledger.run_async(key, call, probe, terms)
+        with tracing.span("jobs effect", "CLIENT", effect=key, job=self.job_id):
+            return await self._ledger.run_async(key, call, probe, terms)
 
 
 def _in_coroutine() -> bool:

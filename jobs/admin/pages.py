@@ -42,7 +42,9 @@ class AttemptInline(TabularInline):
     @admin.display(description="error")
     def error(self, attempt: Attempt) -> SafeString:
         text = f"{attempt.error_class}: {attempt.message}" if attempt.error_class else ""
-        return show.folded(text[:200], attempt.traceback or attempt.message)
+        return show.folded(
+            text[:200], f"{attempt.traceback or attempt.message}\n\n{attempt.lines}".rstrip()
+        )
 
 
 @admin.register(Job)

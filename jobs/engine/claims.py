@@ -8,7 +8,7 @@ in the order of their ids before they change.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,9 +17,10 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import admission, outbox, pushes, rq, sql
+from jobs.engine import admission, minutes, outbox, pushes, rq, sql
 from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
+from jobs.engine.minutes import Note
 from jobs.events import Message
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
@@ -55,6 +56,8 @@ class Claim:
     token: UUID
     flow: int = 0
     limit_key: str | None = None
+    begun: float = 0.0
+    """When its handler was called, by this process's monotonic clock."""
 
     @property
     def counters(self) -> Counters:
@@ -92,6 +95,8 @@ class Success:
     result: str
     messages: Sequence[Message] = ()
     """Events that are told if the success is accepted."""
+    seconds: float = 0.0
+    """How long the handler took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,10 @@ class Ended:
     move: Move
     fault: Fault | None = None
     closing: Closing | None = None
+    ending: str = ""
+    """How it ended, where the move does not tell: ``limited``, ``held`` or ``snoozed``."""
+    lines: Sequence[str] = ()
+    """What its handler logged last, redacted."""
 
     @property
     def wants_dead_letter(self) -> bool:
@@ -130,7 +139,13 @@ def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
     [(refused, freed)] = sql.repeating(lambda: sql.bound_rows(statement, parameters))
     if freed:
         nudge()
-    return {s.claim.id for s in successes} - set(refused)
+    accepted = {s.claim.id for s in successes} - set(refused)
+    minutes.recorder.note(
+        Note(s.claim.kind, s.claim.queue, "succeeded", s.seconds)
+        for s in successes
+        if s.claim.id in accepted
+    )
+    return accepted
 
 
 def nudge() -> None:
@@ -143,9 +158,9 @@ def nudge() -> None:
 _END = """
 WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[],
     %s::float8[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[],
-    %s::text[], %s::text[], %s::boolean[], %s::text[])
+    %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[])
   AS t(id, token, target, why, delay, failed, crashed, released, preempted, outcome, reason,
-    error_class, message, traceback, bury, fingerprint)),
+    error_class, message, traceback, bury, fingerprint, lines)),
 l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
       AS cancelled, jobs_clock() AS now
   FROM jobs_job j JOIN d USING (id)
@@ -167,9 +182,10 @@ m AS (UPDATE jobs_job j SET
     queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why
   FROM l WHERE j.id = l.id
   RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow),
-a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, worker,
-    started_at, ended_at)
-  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, %s, m.started_at, l.now
+a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, lines,
+    worker, started_at, ended_at)
+  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, l.lines, %s,
+    m.started_at, l.now
   FROM m JOIN l USING (id) WHERE l.outcome IS NOT NULL
   ON CONFLICT (job_id, number) DO NOTHING),
 b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint,
@@ -181,17 +197,20 @@ b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason,
   ON CONFLICT (job_id) WHERE state = 'open' DO UPDATE SET attempt = excluded.attempt,
     reason = excluded.reason, fingerprint = excluded.fingerprint, summary = excluded.summary,
     expires_at = excluded.expires_at)
-SELECT id, state, flow FROM m
+SELECT m.id, m.state, m.flow, m.kind, m.queue,
+  greatest(0, extract(epoch FROM l.now - m.started_at))::float8
+FROM m JOIN l USING (id)
 """
 
 MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 20_000
+LINES_LIMIT = 250_000
 _NO_FAULT = Fault("", "")
 
 
 def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState]:
     """The state each job moved to; those missing had been taken away before."""
-    columns: list[list[Any]] = [[] for _ in range(16)]
+    columns: list[list[Any]] = [[] for _ in range(17)]
     for ended in endings:
         for column, value in zip(columns, _ended_row(ended), strict=True):
             column.append(value)
@@ -206,11 +225,23 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
     def write() -> list[sql.Row]:
         with transaction.atomic(using=sql.alias()):
             moved = sql.bound_rows(_END, parameters)
-            _close({job_id for job_id, _, _ in moved}, endings)
-            follow(moved)
+            _close({row[0] for row in moved}, endings)
+            follow([row[:3] for row in moved])
             return moved
 
-    return {job_id: JobState(state) for job_id, state, _ in sql.repeating(write)}
+    moved = sql.repeating(write)
+    minutes.recorder.note(_notes(moved, endings))
+    return {row[0]: JobState(row[1]) for row in moved}
+
+
+def _notes(moved: Sequence[sql.Row], endings: Sequence[Ended]) -> Iterator[Note]:
+    by_id = {ended.id: ended for ended in endings}
+    for job_id, state, _, kind, queue, seconds in moved:
+        ended = by_id[job_id]
+        how = minutes.outcome(JobState(state), ended.move.attempt, ended.ending)
+        buried = state == JobState.FAILED and ended.wants_dead_letter
+        stalled = ended.move.attempt in ("crashed", "lost")
+        yield Note(kind, queue, how, seconds or 0.0, buried, stalled)
 
 
 def _close(moved: set[UUID], endings: Sequence[Ended]) -> None:
@@ -256,6 +287,7 @@ def _ended_row(ended: Ended) -> tuple[Any, ...]:
         trace,
         ended.wants_dead_letter,
         mark,
+        printable("\n".join(ended.lines), LINES_LIMIT) if move.attempt else "",
     )
 
 

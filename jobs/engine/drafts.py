@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypedDict
 from uuid import UUID
 
-from jobs import conf, keyring, registry
+from jobs import conf, keyring, logs, registry
 from jobs.backoff import Duration, seconds
 from jobs.engine.flow import Flow
 from jobs.errors import InvalidOption, InvalidPayload
@@ -189,7 +189,7 @@ def entry(draft: Draft) -> Entry:
         max_attempts=_max_attempts(draft.max_attempts, handler.max_attempts),
         timeout=handler.timeout if draft.timeout is None else _timeout(draft.timeout, handler),
         lease=handler.lease,
-        correlation_id=draft.correlation_id,
+        correlation_id=draft.correlation_id or logs.request_id(),
         chosen_id=draft.job_id is not None,
         has_rules=handler.has_admission_rules,
         flow=_flow(draft, handler),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from jobs import tracing
 from jobs.engine import bulk, keys, outbox, parents, sql
 from jobs.engine.calls import call
 from jobs.engine.drafts import Draft, Entry, Options, entry
@@ -43,6 +44,18 @@ def enqueue(payload: Payload, **options: Unpack[Options]) -> Enqueued:
     See ``Options`` for what may be said of it. Raises an EnqueueError before anything is written.
     """
     made = entry(Draft(payload, **options))
+    if not tracing.is_on():
+        return _enqueue(made)
+    with (
+        tracing.span("jobs enqueue", "PRODUCER", kind=made.kind, job=made.id),
+        transaction.atomic(using=sql.alias()),
+    ):
+        entered = _enqueue(made)
+        _trace([] if entered.deduplicated else [entered.id])
+    return entered
+
+
+def _enqueue(made: Entry) -> Enqueued:
     if made.after or made.batch is not None or made.unique is not None:
         return _enter(made)
     born_queued = (
@@ -73,6 +86,8 @@ def enqueue_many(drafts: Iterable[Payload | Draft]) -> list[UUID]:
             _refuse_known_ids([e for e in entries if e.unique is None])
             _hold_batches({e.batch for e in entries if e.batch is not None})
             taken = _enter_many(entries)
+            if tracing.is_on():
+                _trace([e.id for e in entries if e.id not in taken])
     except IntegrityError:
         _refuse_known_ids(entries)  # somebody took one of the ids in the meantime
         raise
@@ -99,6 +114,12 @@ def _enter(made: Entry) -> Enqueued:
         return Enqueued(existing, made.kind, made.queue, None, deduplicated=True)
     _announce(made, state)
     return Enqueued(made.id, made.kind, made.queue, state)
+
+
+def _trace(ids: list[UUID]) -> None:
+    """The jobs, which are new, belong to the active span, if there is one."""
+    if ids and (context := tracing.carrier()):
+        sql.run("UPDATE jobs_job SET trace_context = %s WHERE id = ANY(%s)", [context, sorted(ids)])
 
 
 def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:

@@ -62,6 +62,7 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("deadletters", _LETTERS, settings.KEEP_DEAD_LETTERS),
         _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
         _Walk("keys", _KEYS, timedelta(0)),
+        _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
     ):
         yield from walk.steps(dry_run, chunk)
     if not dry_run:
@@ -273,6 +274,9 @@ _KEYS = _Table(
     "t.expires_at <= %s AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.id = t.job_id "
     "AND j.state IN ('blocked', 'pending', 'queued'))",
 )
+
+# The rows that count since ever have a minute that never comes.
+_MINUTES = _Table("jobs_minute", "minute", "t.minute < %s")
 
 
 @dataclass(frozen=True, slots=True)

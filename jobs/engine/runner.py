@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import Error, connections, transaction
 
-from jobs import conf, jsontext, redaction, registry, sensitive
+from jobs import conf, jsontext, logs, redaction, registry, sensitive, tracing
 from jobs.context import Context, Signal
 from jobs.engine import outbox, parents, sql
 from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
 from jobs.errors import InvalidPayload, StaleClaim, UnknownKey
+from jobs.logs import AttemptLog
 from jobs.outcomes import (
     CircuitOpen,
     Ending,
@@ -79,13 +82,61 @@ def _attempt(
     await_it: AwaitIt,
     worker: str,
 ) -> Result:
-    context = _context(claim, handler, signal)
+    claim.begun = time.monotonic()
+    with logs.binding(
+        job_id=str(claim.id),
+        kind=claim.kind,
+        queue=claim.queue,
+        attempt=claim.attempt,
+        tenant=claim.tenant,
+        request_id=claim.correlation_id,
+    ):
+        context = _context(claim, handler, signal)
+        with tracing.span("jobs attempt", "CONSUMER", _trace_of(claim), **_told(claim)) as fail:
+            result = _outcome(claim, handler, context, payload, signal, await_it, worker)
+            if isinstance(result, Ended) and result.move.attempt:
+                fail(result.fault.error_class if result.fault else result.move.attempt)
+    if isinstance(result, Ended) and result.move.attempt and isinstance(context.log, AttemptLog):
+        return replace(result, lines=tuple(context.log.lines()))
+    return result
+
+
+def _trace_of(claim: Claim) -> str:
+    """The span that enqueued the job; asked for only where spans are made."""
+    if not tracing.is_on():
+        return ""
+    try:
+        found = sql.rows("SELECT trace_context FROM jobs_job WHERE id = %s", [claim.id])
+    except Error:
+        return ""
+    return str(found[0][0]) if found else ""
+
+
+def _told(claim: Claim) -> dict[str, object]:
+    return {
+        "job": claim.id,
+        "kind": claim.kind,
+        "queue": claim.queue,
+        "attempt": claim.attempt,
+        "request": claim.correlation_id,
+    }
+
+
+def _outcome(
+    claim: Claim,
+    handler: Handler,
+    context: Context,
+    payload: Payload,
+    signal: Signal,
+    await_it: AwaitIt,
+    worker: str,
+) -> Result:
     failure: BaseException | None = None
     try:
         if handler.atomic:
             return _call_atomic(claim, handler, context, payload, await_it, worker)
         text = _call(handler, context, payload, await_it)
-        return Success(claim, text, tuple(context._messages))
+        return _success(claim, text, context)
     except StaleClaim as error:
         failure = error
         log.warning("job %s was taken away from attempt %d", claim.id, claim.attempt)
@@ -101,6 +152,10 @@ def _attempt(
     finally:
         context.close(failure)
         del failure  # its traceback knows this frame
+
+
+def _success(claim: Claim, text: str, context: Context) -> Success:
+    return Success(claim, text, tuple(context._messages), time.monotonic() - claim.begun)
 
 
 def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitIt) -> str:
@@ -134,7 +189,7 @@ def _call_atomic(
         session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
-            done = Success(claim, text, tuple(context._messages))
+            done = _success(claim, text, context)
             if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
     except Error as error:
@@ -174,7 +229,15 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
         return _stopped(claim, handler, error)
     if isinstance(error, RateLimited):
         held = _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
-        return replace(held, closing=_closing(claim, error))
+        reset = datetime.now(UTC) + timedelta(seconds=error.delay)
+        log.info(
+            "%s is rate limited until %s, by its %s",
+            claim.kind,
+            f"{reset:%Y-%m-%dT%H:%M:%SZ}",
+            error.scope,
+            extra={"reset_at": f"{reset:%Y-%m-%dT%H:%M:%SZ}", "retry_after": error.delay},
+        )
+        return replace(held, closing=_closing(claim, error), ending="limited")
     if isinstance(error, CircuitOpen):
         return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
     if isinstance(error, InDoubt):
@@ -251,7 +314,7 @@ def _ended(
             redaction.redact_text(fault.traceback, multiline=True),
         )
     move = decide(ending, claim.counters, handler, floor=floor, why=why)
-    return Ended(claim.id, claim.token, claim.kind, move, fault)
+    return Ended(claim.id, claim.token, claim.kind, move, fault, ending=ending)
 
 
 def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
@@ -269,7 +332,7 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
         correlation_id=claim.correlation_id,
         priority=claim.priority,
         signal=signal,
-        log=logging.LoggerAdapter(
+        log=AttemptLog(
             log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
         ),
         _write_progress=write_progress,

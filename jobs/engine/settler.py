@@ -12,7 +12,7 @@ from contextlib import suppress
 from django.db import DatabaseError, Error
 
 from jobs import registry
-from jobs.engine import claims, sql
+from jobs.engine import claims, minutes, sql
 from jobs.engine.claims import Ended, Success
 from jobs.outcomes import Fault, decide
 from jobs.states import JobState
@@ -51,6 +51,7 @@ class Settler:
         self._thread.join()
 
     def _live(self) -> None:
+        minutes.recorder.defer()
         ending = False
         while not ending:
             batch, ending = self._gather()
@@ -66,6 +67,8 @@ class Settler:
                 except BaseException:
                     log.exception("settling failed; the jobs' lease will lapse")
                     break
+            if ending or minutes.recorder.wait() == 0.0:
+                minutes.recorder.flush()
 
     def _gather(self) -> tuple[list[Outcome], bool]:
         """The next outcomes to write, and whether they are the last."""
@@ -85,7 +88,7 @@ class Settler:
 
     def _next(self, batch: list[Outcome], deadline: float) -> Outcome | None:
         if not batch:
-            return self._outbox.get()
+            return self._outbox.get(timeout=minutes.recorder.wait())
         left = deadline - time.monotonic()
         if left > 0 and self._is_busy():
             return self._outbox.get(timeout=left)

@@ -8,6 +8,7 @@ from jobs.models.flow import Closure, Limiter, Slot
 from jobs.models.job import Job
 from jobs.models.key import JobKey
 from jobs.models.lease import Lease
+from jobs.models.minute import Minute
 from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
@@ -28,6 +29,7 @@ __all__ = [
     "JobKey",
     "Lease",
     "Limiter",
+    "Minute",
     "Outbox",
     "Pause",
     "Queue",

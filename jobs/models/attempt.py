@@ -24,6 +24,7 @@ class Attempt(models.Model):
     error_class = models.TextField(_("error class"), default="", db_default="")
     message = models.TextField(_("message"), default="", db_default="")
     traceback = models.TextField(_("traceback"), default="", db_default="")
+    lines = models.TextField(_("last lines of its log"), default="", db_default="")
     worker = models.TextField(_("worker"), default="", db_default="")
     started_at = models.DateTimeField(_("started at"), null=True)
     ended_at = models.DateTimeField(_("ended at"))

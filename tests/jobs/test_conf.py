@@ -78,7 +78,15 @@ WRONG: list[tuple[str, Any]] = [
     ("DEAD_LETTER_RETENTION", "30d"),
     *[
         (f"KEEP_{what}", value)
-        for what in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "BATCHES", "DEAD_LETTERS")
+        for what in (
+            "COMPLETED",
+            "FAILED",
+            "CANCELLED",
+            "EXPIRED",
+            "BATCHES",
+            "DEAD_LETTERS",
+            "STATISTICS",
+        )
         for value in ("a week", -1, timedelta(days=40_000))
     ],
     ("DEAD_LETTER_RETENTION", float("nan")),
@@ -112,6 +120,8 @@ WRONG: list[tuple[str, Any]] = [
     ("KEYS", ["AAAA"]),
     ("INDEX_KEY", {"k": "AAAA"}),
     ("INDEX_KEY", None),
+    ("METRICS_TOKEN", "short"),
+    ("METRICS_TOKEN", None),
     ("HTTP_ALLOW", "localhost"),
     ("HTTP_ALLOW", ["0.0.0.0/0"]),
     ("HTTP_ALLOW", [7]),

@@ -1,0 +1,114 @@
+"""The page that Prometheus reads: who may, and what it is told."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections.abc import Iterable, Iterator
+
+from django.db import Error
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.http import require_safe
+
+from jobs import conf, histograms
+from jobs.metrics import numbers
+from jobs.metrics.names import METRICS, Metric
+from jobs.metrics.numbers import Durations, Number
+
+CACHE_SECONDS = 2.0
+"""So long the numbers are told again without asking the database."""
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_VIA")
+_lock = threading.Lock()
+_told: tuple[float, bytes] | None = None
+
+
+@require_safe
+def view(request: HttpRequest) -> HttpResponse:
+    """The metrics, for who shows the token of the settings; without one, for this machine only."""
+    if token := conf.settings().METRICS_TOKEN:
+        shown = request.headers.get("Authorization", "")
+        if not constant_time_compare(shown, f"Bearer {token}"):
+            return _plain("a token is needed\n", 403)
+    elif not _is_local(request):
+        return _plain("not found\n", 404)
+    try:
+        return HttpResponse(text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    except ImportError:
+        return _plain("install django-jobdesk[metrics]\n", 501)
+    except Error:
+        return _plain("the database does not answer\n", 503)
+
+
+def text() -> bytes:
+    """The metrics in the text format of Prometheus, at most ``CACHE_SECONDS`` old."""
+    global _told
+    with _lock:
+        moment = time.monotonic()
+        if _told is None or moment - _told[0] >= CACHE_SECONDS:
+            _told = (moment, _written(*numbers.read()))
+        return _told[1]
+
+
+def forget() -> None:
+    """The next reader gets fresh numbers."""
+    global _told
+    _told = None
+
+
+def _written(found: Iterable[Number], durations: Iterable[Durations]) -> bytes:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+    from prometheus_client.metrics_core import Metric as Family
+
+    by_name: dict[str, list[Number]] = {metric.name: [] for metric in METRICS}
+    for number in found:
+        by_name[number.name].append(number)
+
+    def family(metric: Metric) -> Family:
+        if metric.type == "histogram":
+            histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for one in durations:
+                histogram.add_metric([one.kind, one.status], _cumulated(one.buckets), one.seconds)
+            return histogram
+        make = CounterMetricFamily if metric.type == "counter" else GaugeMetricFamily
+        made = make(metric.name, metric.help, labels=metric.labels)
+        for number in by_name[metric.name]:
+            made.add_metric(number.labels, number.value)
+        return made
+
+    class Collector:
+        def collect(self) -> Iterator[Family]:
+            return map(family, METRICS)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector())
+    return generate_latest(registry)
+
+
+def _cumulated(buckets: Iterable[int]) -> list[tuple[str, float]]:
+    bounds = [*map(str, histograms.BOUNDS), "+Inf"]
+    total, told = 0, []
+    for bound, count in zip(bounds, buckets, strict=True):
+        total += count
+        told.append((bound, float(total)))
+    return told
+
+
+def _is_local(request: HttpRequest) -> bool:
+    """Whether the client itself is on this machine: a proxy here speaks for somebody else."""
+    if any(name in request.META for name in _FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain(told: str, status: int) -> HttpResponse:
+    return HttpResponse(told, status=status, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,99 @@
+"""Tracing: spans of OpenTelemetry for enqueues, attempts and effects, linked by the job's row.
+
+Nothing is imported here: where the program itself has set up a tracer provider, spans are made, and
+otherwise everything costs a look into ``sys.modules``. Spans tell kinds, ids and classes of errors,
+and never a payload or the text of an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from jobs import redaction
+
+CONTEXT_LIMIT = 2000
+"""A longer context is not stored."""
+Kind = Literal["PRODUCER", "CONSUMER", "CLIENT"]
+Fail = Callable[[str], None]
+"""Marks the span as failed, by the class of the error."""
+
+
+def is_on() -> bool:
+    """Whether somebody has set up a tracer provider in this process."""
+    return _api() is not None
+
+
+@contextmanager
+def span(name: str, kind: Kind, parent: str = "", /, **attributes: Any) -> Iterator[Fail]:
+    """The block is a span, below the stored parent if there is one, or else the active one.
+
+    An exception that leaves the block marks it by its class.
+    """
+    api = _api()
+    if api is None:
+        yield _ignore
+        return
+    tracer = api.get_tracer("jobs")
+    told = {f"jobs.{key}": _shown(value) for key, value in attributes.items() if value != ""}
+    with tracer.start_as_current_span(
+        name,
+        context=_context(parent),
+        kind=api.SpanKind[kind],
+        attributes=told,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as made:
+
+        def fail(error: str) -> None:
+            made.set_attribute("error.type", error)
+            made.set_status(api.StatusCode.ERROR)
+
+        try:
+            yield fail
+        except BaseException as error:
+            fail(type(error).__qualname__)
+            raise
+
+
+def carrier() -> str:
+    """The active span as text for a job's row; empty where none is recorded."""
+    api = _api()
+    if api is None or not api.get_current_span().get_span_context().is_valid:
+        return ""
+    from opentelemetry import propagate
+
+    found: dict[str, str] = {}
+    propagate.inject(found)
+    # Baggage is what others said of people; it stays where it is.
+    found = {name: found[name] for name in ("traceparent", "tracestate") if name in found}
+    text = json.dumps(found)
+    return text if found and len(text) <= CONTEXT_LIMIT else ""
+
+
+def _api() -> Any:
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+        return None
+    return api
+
+
+def _context(parent: str) -> Any:
+    if not parent:
+        return None
+    from opentelemetry import propagate
+
+    try:
+        return propagate.extract(json.loads(parent))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else redaction.redact_text(str(value))
+
+
+def _ignore(error: str) -> None: ...
