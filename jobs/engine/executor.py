@@ -68,6 +68,8 @@ class Executor:
         self._owner = board.owner(index)
         self._inbox: queue.SimpleQueue[Claim | None] = queue.SimpleQueue()
         self._freed: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._begun = self._ended = 0
+        """Claims given to the threads, and claims they have told to be done with."""
         self._settler = Settler(plan.worker, self._is_busy)
         self._pace = _Pace()
         self._stopping = False
@@ -167,7 +169,7 @@ class Executor:
             if claim.crashes:
                 suspects.append(claim)
             else:
-                self._inbox.put(claim)
+                self._begin(claim)
         for claim in suspects:
             self._run_alone(claim)
 
@@ -178,12 +180,18 @@ class Executor:
         if self._stopping:
             self._release([claim])
             return
-        self._inbox.put(claim)
+        self._begin(claim)
         while self._busy_or_waiting() and not self._stopping:
             self._await_freed()
 
+    def _begin(self, claim: Claim) -> None:
+        self._begun += 1
+        self._inbox.put(claim)
+
     def _busy_or_waiting(self) -> bool:
-        return bool(self._board.busy(self._index) or self._inbox.qsize())
+        # By count: a thread may have taken a claim and not shown it on the board yet.
+        self._note_freed()
+        return self._begun != self._ended
 
     def _work(self, slot: int) -> None:
         """A handler thread's life."""
@@ -233,12 +241,16 @@ class Executor:
 
     def _await_freed(self) -> None:
         self._board.beat(self._index)
-        try:
+        with suppress(queue.Empty):
             self._freed.get(timeout=0.05)
+            self._ended += 1
+        self._note_freed()
+
+    def _note_freed(self) -> None:
+        with suppress(queue.Empty):
             while True:
                 self._freed.get_nowait()
-        except queue.Empty:
-            pass
+                self._ended += 1
 
     def _is_spent(self) -> bool:
         if self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs:

@@ -27,8 +27,12 @@ class Unfenced(AppConfig):
 def make_function(connection: Any, **_: object) -> None:
     """The database has the function that settles successes a second time, without its guard."""
     with connection.cursor() as cursor:
+        # A worker that is frozen while it holds the lock must not hold up the next one.
+        cursor.execute("SELECT to_regproc('jobs_succeed_unfenced') IS NOT NULL")
+        if cursor.fetchone() == (True,):
+            return
         cursor.execute(
-            "SELECT pg_advisory_lock(1), "
+            "SELECT pg_advisory_lock(770077), "
             "pg_get_functiondef(to_regprocedure('jobs_succeed(uuid[], uuid[], jsonb, text)'))"
         )
         _, fenced = cursor.fetchone()
@@ -36,4 +40,4 @@ def make_function(connection: Any, **_: object) -> None:
             raise RuntimeError("the function holds no guard that could be removed")
         unfenced = fenced.replace(GUARD, "").replace("jobs_succeed(", "jobs_succeed_unfenced(")
         cursor.execute(unfenced)
-        cursor.execute("SELECT pg_advisory_unlock(1)")
+        cursor.execute("SELECT pg_advisory_unlock(770077)")

@@ -362,13 +362,15 @@ class Attack:
 
     def relay(self, n: int) -> None:
         draw = random.Random(self.seed * 1000 + 100 + n)
-        while not self.is_over() or outbox.relay_once().moved:
+        moved = 1
+        while moved or not self.is_over():
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("SET application_name = 'attacked'")
-                outbox.relay_once(draw.randint(1, 300))
+                moved = outbox.relay_once(draw.randint(1, 300)).moved
             except DatabaseError:
                 connection.close()
+                moved = 1
 
     def kill(self) -> None:
         draw = random.Random(self.seed)
