@@ -95,6 +95,12 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    WEBHOOKS: bool = False
+    """Whether events are sent to webhooks."""
+    WEBHOOK_DISABLE_AFTER: timedelta = timedelta(days=3)
+    """How long every try may fail before a webhook is disabled."""
+    KEEP_DELIVERIES: timedelta = timedelta(days=30)
+    """How long deliveries of webhooks stay, and held ones wait."""
     METRICS_TOKEN: str = field(default="", repr=False)
     """What readers of the metrics show; without one, only this machine may read them."""
 
@@ -121,11 +127,16 @@ def _contradictions(s: Settings) -> list[str]:
         "BATCHES",
         "DEAD_LETTERS",
         "STATISTICS",
+        "DELIVERIES",
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
     if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
         found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
+    if not timedelta(minutes=1) <= s.WEBHOOK_DISABLE_AFTER <= _KEPT_LONGEST:
+        found.append(
+            "JOBS['WEBHOOK_DISABLE_AFTER'] must be a minute at least and a hundred years at most"
+        )
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:

@@ -63,6 +63,7 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
+        _Walk("deliveries", _DELIVERIES, settings.KEEP_DELIVERIES),
     ):
         yield from walk.steps(dry_run, chunk)
     if not dry_run:
@@ -278,6 +279,14 @@ _KEYS = _Table(
 # The rows that count since ever have a minute that never comes.
 _MINUTES = _Table("jobs_minute", "minute", "t.minute < %s")
 
+# Also those that are held, or whose job has ended otherwise; what is still tried stays.
+_DELIVERIES = _Table(
+    "jobs_webhookdelivery",
+    "created_at",
+    "t.created_at < %s AND (t.closed_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM jobs_job j "
+    "WHERE j.id = t.job_id AND j.state IN ('blocked', 'pending', 'queued', 'running')))",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
@@ -295,7 +304,7 @@ class _Walk:
             f"WHERE ({table.column}, id) > (%s, %s) AND {table.column} <= %s "
             f"ORDER BY {table.column}, id LIMIT %s"
         )
-        place: Place = (FIRST, NOBODY if table is _BATCHES else 0)
+        place: Place = (FIRST, NOBODY if table in (_BATCHES, _DELIVERIES) else 0)
         while True:
             found = sql.rows(page, [*place, before, PAGE])
             ids = [row[0] for row in found]

@@ -13,6 +13,7 @@ from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
+from jobs.models.webhook import Webhook, WebhookDelivery
 
 __all__ = [
     "Attempt",
@@ -35,4 +36,6 @@ __all__ = [
     "Queue",
     "Schedule",
     "Slot",
+    "Webhook",
+    "WebhookDelivery",
 ]
