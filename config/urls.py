@@ -1,5 +1,5 @@
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from jobs import metrics
@@ -8,4 +8,5 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("metrics", metrics.view),
+    path("", include("jobs.realtime.urls")),
 ]

@@ -19,6 +19,7 @@ from jobs.cli import (
     retention,
     run,
     schedules,
+    web,
     worker,
 )
 from jobs.errors import JobsError
@@ -28,6 +29,7 @@ MODULES = (
     worker,
     dispatch,
     relay,
+    web,
     doctor,
     explain,
     pauses,
