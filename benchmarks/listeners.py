@@ -48,7 +48,10 @@ def _measure(b: Bench, clients: int, seconds: float, mode: str) -> Figures:
     with processes, b.watching(processes) as seen:
         processes.start(manage("jobs", "relay"))
         server = subprocess.Popen(
-            manage("jobs", "web", str(port)), env=b.environment, cwd=Path.cwd(), **_quiet(b)
+            manage("jobs", "web", str(port)),
+            env={**b.environment, "HTTPS": "off"},
+            cwd=Path.cwd(),
+            **_quiet(b),
         )
         try:
             _await_answer(port)
@@ -150,8 +153,10 @@ def _delays(b: Bench, crowds: list[list[Any]]) -> tuple[list[float], int]:
 
 def _crowd(b: Bench, port: int, clients: int, mode: str, number: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.crowd", str(port), str(clients), mode, str(number)]
-        + [_cookie()],
+        [
+            *(sys.executable, "-m", "benchmarks.crowd", str(port), str(clients)),
+            *(mode, str(number), _cookie()),
+        ],
         env=b.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -190,7 +195,7 @@ def _await_answer(port: int) -> None:
     deadline = time.monotonic() + 30
     while True:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/login/", timeout=5).close()  # noqa: S310
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/login/", timeout=5).close()
             return
         except OSError:
             if time.monotonic() > deadline:

@@ -86,7 +86,7 @@ def in_thread(act: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_listeners_join_and_leave_at_any_moment(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory is tiny, so that every join is at its edge; reads are slow, so that all overlap."""
+    """Little is remembered, so that each joins at the edge of it; reads are slow and overlap."""
     draw = random.Random(seed)
     monkeypatch.setattr(hubs, "KEPT_EVENTS", 7)
     monkeypatch.setattr(hubs, "GAP", 0.001)
