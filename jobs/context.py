@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -19,6 +18,9 @@ from jobs.errors import EventError
 from jobs.events import Audience, Message, message
 from jobs.outcomes import Stopped
 from jobs.watch import LOOK_INTERVAL, watch
+
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
 
 T = TypeVar("T")
 
@@ -95,7 +97,7 @@ class Context:
     correlation_id: str
     priority: int
     signal: Signal
-    log: logging.LoggerAdapter[logging.Logger]
+    log: BoundLogger
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger

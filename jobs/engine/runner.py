@@ -332,9 +332,7 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
         correlation_id=claim.correlation_id,
         priority=claim.priority,
         signal=signal,
-        log=AttemptLog(
-            log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
-        ),
+        log=AttemptLog.of(log, job_id=str(claim.id), kind=claim.kind, attempt=claim.attempt),
         _write_progress=write_progress,
         _write_message=outbox.write,
         _in_transaction=lambda: not sql.in_event_loop() and sql.in_transaction(),
