@@ -17,7 +17,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
 from tests.integration.fleet import CHECKOUT, Fleet, Program
@@ -292,7 +292,7 @@ class Client:
                         self.place = message["position"]
             except TimeoutError:
                 continue
-            except (ConnectionClosed, InvalidStatus, OSError, EOFError):
+            except (ConnectionClosed, InvalidHandshake, OSError, EOFError):
                 self.breaks += 1
                 self.over.wait(0.1)
 
