@@ -11,6 +11,8 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -340,8 +342,8 @@ def attack(fleet: Fleet, site: Site, total: int, seed: int, kills: int) -> None:
                     remaining -= size
         left[0] -= 1
 
-    acts = [lambda c=client: c.follow() for client in clients[:3]]  # type: ignore[misc]
-    acts += [clients[3].poll, *(lambda n=n: write(n) for n in range(8))]  # type: ignore[misc]
+    acts: list[Callable[[], object]] = [client.follow for client in clients[:3]]
+    acts += [clients[3].poll, *(partial(write, number) for number in range(8))]
     threads = [threading.Thread(target=act, daemon=True) for act in acts]
     for thread in threads:
         thread.start()

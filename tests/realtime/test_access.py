@@ -23,7 +23,13 @@ STAFF = Principal("sue", "admin")
 
 
 def event(**changed: Any) -> Event:
-    given = {"topic": "a", "key": "", "tenant": "acme", "audience": "tenant", "payload": {}}
+    given: dict[str, Any] = {
+        "topic": "a",
+        "key": "",
+        "tenant": "acme",
+        "audience": "tenant",
+        "payload": {},
+    }
     given |= changed
     return Event(position=1, id=uuid4(), occurred_at=datetime(2026, 5, 1, tzinfo=UTC), **given)
 
