@@ -140,6 +140,7 @@ def test_one_who_has_read_further_than_the_hub_is_told_nothing_twice(
 ) -> None:
     monkeypatch.setattr(hubs, "LOOK", 60.0)
     monkeypatch.setattr(hubs, "LOOK_WITHOUT_BELL", 60.0)
+    monkeypatch.setattr(rq, "hear_rings", lambda over, rung: None)  # it looks when it is told to
     start = jobs.feed_head()
 
     async def act(hub: Hub) -> list[int]:
