@@ -40,18 +40,21 @@ def run(options: Options) -> int:
 
     module, _, attribute = name.rpartition(".")
     host, _, port = options["address"].rpartition(":")
-    uvicorn.run(
-        f"{module}:{attribute}",
-        host=host.strip("[]"),
-        port=int(port),
-        ws="websockets-sansio",
-        ws_per_message_deflate=False,  # each client would have a compressor, for the same words
-        ws_max_size=4096,  # clients have nothing to say
-        lifespan="off",
-        access_log=False,
-        log_level="warning",
-        timeout_graceful_shutdown=GRACE,
-    )
+    try:
+        uvicorn.run(
+            f"{module}:{attribute}",
+            host=host.strip("[]"),
+            port=int(port),
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,  # each client would have a compressor, for the same words
+            ws_max_size=4096,  # clients have nothing to say
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE,
+        )
+    except SystemExit as ended:  # it could not start, and has said why
+        return 1 if ended.code else 0
     return 0
 
 
