@@ -22,6 +22,8 @@ from jobs.watch import LOOK_INTERVAL, watch
 if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger
 
+    from jobs.logs import AttemptLog
+
 T = TypeVar("T")
 
 
@@ -97,7 +99,7 @@ class Context:
     correlation_id: str
     priority: int
     signal: Signal
-    log: BoundLogger
+    _make_log: Callable[[], AttemptLog]
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger
@@ -106,6 +108,18 @@ class Context:
     _messages: list[Message] = field(default_factory=list)
     _progress_at: float = 0.0
     _cleanup: ExitStack | None = None
+    _log: AttemptLog | None = None
+
+    @property
+    def log(self) -> BoundLogger:
+        """The log of this attempt: its lines name the job, and are kept if the attempt fails."""
+        if self._log is None:
+            self._log = self._make_log()
+        return self._log
+
+    def lines(self) -> list[str]:
+        """What the attempt has logged last, redacted."""
+        return [] if self._log is None else self._log.lines()
 
     @property
     def is_last_attempt(self) -> bool:

@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -32,8 +32,10 @@ LINES_LIMIT = 200
 LINE_LIMIT = 1000
 """A kept line ends after so many characters."""
 _LONGEST = 10_000
+Fields = Mapping[str, str | int]
+_NOTHING: Fields = MappingProxyType({})
 # One variable and not one for each field: an attempt that logs nothing pays for one.
-_bound: ContextVar[Mapping[str, str | int]] = ContextVar("jobs_bound", default=MappingProxyType({}))
+_bound: ContextVar[Fields | _Later] = ContextVar("jobs_bound", default=_NOTHING)
 _OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
     "message",
     "asctime",
@@ -46,9 +48,46 @@ _HEAD = ("time", "level", "logger", "message")
 Event = MutableMapping[str, Any]
 
 
-def bound() -> Mapping[str, str | int]:
+def bound() -> Fields:
     """What is bound here."""
-    return _bound.get()
+    found = _bound.get()
+    return found.fields() if isinstance(found, _Later) else found
+
+
+class binding_later:
+    """Like ``binding``, by a function that is called only if somebody asks what is bound."""
+
+    __slots__ = ("_make", "_token")
+
+    def __init__(self, make: Callable[[], dict[str, str | int | None]]) -> None:
+        self._make = make
+
+    def __enter__(self) -> None:
+        self._token = _bound.set(_Later(_bound.get(), self._make))
+
+    def __exit__(self, *_: object) -> None:
+        _bound.reset(self._token)
+
+
+class _Later:
+    __slots__ = ("_fields", "_make", "_outer")
+
+    def __init__(
+        self, outer: Fields | _Later, make: Callable[[], dict[str, str | int | None]]
+    ) -> None:
+        self._outer, self._make = outer, make
+        self._fields: Fields | None = None
+
+    def fields(self) -> Fields:
+        if self._fields is None:
+            outer = self._outer.fields() if isinstance(self._outer, _Later) else self._outer
+            self._fields = _merged(outer, self._make())
+        return self._fields
+
+
+def _merged(outer: Fields, fields: Mapping[str, str | int | None]) -> Fields:
+    kept = {name: value for name, value in fields.items() if value is not None and value != ""}
+    return {**{name: value for name, value in outer.items() if name not in fields}, **kept}
 
 
 @contextmanager
@@ -58,9 +97,7 @@ def binding(**fields: str | int | None) -> Iterator[None]:
     """
     if strange := sorted(set(fields) - set(FIELDS)):
         raise ValueError(f"cannot bind {', '.join(strange)}; there are {', '.join(FIELDS)}")
-    kept = {name: value for name, value in fields.items() if value is not None and value != ""}
-    outer = {name: value for name, value in _bound.get().items() if name not in fields}
-    token = _bound.set({**outer, **kept})
+    token = _bound.set(_merged(bound(), fields))
     try:
         yield
     finally:
@@ -69,7 +106,7 @@ def binding(**fields: str | int | None) -> Iterator[None]:
 
 def request_id() -> str:
     """The bound request id, where a job may carry it; otherwise nothing."""
-    found = str(_bound.get().get("request_id", ""))
+    found = str(bound().get("request_id", ""))
     return "" if not found or label_problem(found, 200) else found
 
 
@@ -79,7 +116,7 @@ class BindingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         for name in FIELDS:
             if not hasattr(record, name):
-                setattr(record, name, _bound.get().get(name, ""))
+                setattr(record, name, bound().get(name, ""))
         return True
 
 
@@ -98,7 +135,7 @@ def _tell(_logger: Any, _method: str, event: Event) -> Event:
         "message": event.pop("event", ""),
     }
     trace = _trace(event.pop("exc_info", None) or record.exc_info)
-    fields = {**structlog.contextvars.get_contextvars(), **_bound.get(), **event}
+    fields = {**structlog.contextvars.get_contextvars(), **bound(), **event}
     # A name that is ours is the formatter's to give.
     told.update({n: value for n, value in fields.items() if n not in told and value != ""})
     if trace or record.exc_text:

@@ -76,7 +76,11 @@ def carrier() -> str:
 
 def _api() -> Any:
     api = sys.modules.get("opentelemetry.trace")
-    if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+    # Others may have loaded the module, and asking it for a provider that nobody has set costs as
+    # much as the rest of an attempt.
+    if api is None or getattr(api, "_TRACER_PROVIDER", api) is None:
+        return None
+    if isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         return None
     return api
 
