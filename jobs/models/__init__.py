@@ -17,6 +17,7 @@ from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
+from jobs.models.worker import Worker
 from jobs.models.search import Deploy, Search
 
 __all__ = [
@@ -49,4 +50,5 @@ __all__ = [
     "Schedule",
     "Search",
     "Slot",
+    "Worker",
 ]
