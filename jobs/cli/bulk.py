@@ -55,7 +55,7 @@ def _add_run(parser: ArgumentParser) -> None:
     parser.add_argument("--stop-at", type=float, metavar="SHARE",
                         help="stop where this share has failed, like 0.2")  # fmt: skip
     parser.add_argument("--set", action="append", type=acting.pair, default=[],
-                        metavar="NAME=JSON", help="an option of the action, like priority=5")  # fmt: skip
+                        metavar="NAME=JSON", help="of the action, like priority=5")  # fmt: skip
     parser.add_argument("--watch", action="store_true", help="stay until it is over")
 
 

@@ -94,7 +94,7 @@ GROUPS: Mapping[str, Group] = {
     "workers": Group(
         "see workers, let them go home",
         {"drain": "workers.drain", "stop": "workers.stop"},
-        Listing("every worker", ("name", "state", "host", "pid", "version", "queues", "slots", "seen_at"),
+        Listing("every worker", ("name", "state", "host", "pid", "version", "queues", "seen_at"),
                 lambda options: workers.workers(by=person()), "No worker lives."),
         lambda options: workers.worker(options["id"], by=person()),
     ),

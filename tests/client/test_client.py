@@ -118,7 +118,7 @@ def test_it_comes_back_when_it_is_told_to(
     live_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(desk.time, "sleep", pauses.append)
+    monkeypatch.setattr("jobs.client.time.sleep", pauses.append)
     flaky = Flaky(2, lambda: httpx.Response(429, headers={"Retry-After": "7"}))
     with Client(f"{live_server.url}/api/v1", key=a_key(), transport=flaky) as client:
         client.enqueue("test.noop", {})
