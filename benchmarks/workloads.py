@@ -20,6 +20,7 @@ from benchmarks import (
     limits,
     listeners,
     memory,
+    operate,
     retention,
     waits,
 )
@@ -61,5 +62,6 @@ WORKLOADS = [
     Workload("preempt", "jobs that take a key from a running one", handovers.preempt),
     Workload("retention_1m", "1 000 000 jobs deleted during a drain", retention.deleting),
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
+    Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -162,7 +162,7 @@ def test_a_page_of_events_and_no_stream_without_asgi(client: Client) -> None:
 def test_a_server_without_an_application_is_a_warning(name: Any, settings: Any) -> None:
     assert checks.sockets_are_served() == []
     settings.ASGI_APPLICATION = name
-    assert [message.id for message in checks.sockets_are_served()] == ["jobs.W050"]
+    assert [message.id for message in checks.sockets_are_served()] == ["jobs.W051"]
 
 
 def test_a_project_that_mounts_no_events_is_not_bothered(settings: Any) -> None:
