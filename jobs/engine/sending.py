@@ -78,7 +78,7 @@ UPDATE jobs_webhookdelivery SET state = 'held', job_id = NULL, closed_at = NULL 
 """
 _BEGIN = """
 UPDATE jobs_webhookdelivery SET tries = tries + 1, state = 'waiting', closed_at = NULL
-WHERE id = %s AND state IN ('waiting', 'failed') AND job_id = %s
+WHERE id = %s AND state IN ('waiting', 'failed', 'dropped') AND job_id = %s
 RETURNING tries, event_id, topic, sequence, data::text, jobs_clock()
 """
 

@@ -8,6 +8,23 @@ import jobs.fields
 import jobs.ids
 import jobs.models.clock
 
+# Whoever ended it, and however: a delivery does not wait for a job that has ended. The sender
+# itself has said so before, in all cases but those in which it could not.
+CLOSE = """
+CREATE FUNCTION jobs_close_delivery() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE jobs_webhookdelivery SET closed_at = jobs_clock(),
+    state = CASE WHEN NEW.state = 'cancelled' THEN 'dropped' ELSE 'failed' END
+  WHERE job_id = NEW.id AND state = 'waiting';
+  RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_job_close_delivery AFTER UPDATE OF state ON jobs_job FOR EACH ROW
+  WHEN (NEW.kind = 'jobs.webhook'
+    AND NEW.state IN ('succeeded', 'failed', 'cancelled', 'expired'))
+  EXECUTE FUNCTION jobs_close_delivery();
+"""
+OPEN = "DROP TRIGGER jobs_job_close_delivery ON jobs_job; DROP FUNCTION jobs_close_delivery()"
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -198,6 +215,11 @@ class Migration(migrations.Migration):
                         fields=["webhook", "id"],
                         name="jobs_delivery_held",
                     ),
+                    models.Index(
+                        condition=models.Q(("state", "waiting")),
+                        fields=["job_id"],
+                        name="jobs_delivery_waiting",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
@@ -230,5 +252,5 @@ class Migration(migrations.Migration):
                     ),
                 ],
             },
-        ),
+        ),        migrations.RunSQL(CLOSE, OPEN),
     ]

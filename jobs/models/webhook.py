@@ -101,6 +101,9 @@ class WebhookDelivery(models.Model):
             models.Index(
                 fields=["webhook", "id"], condition=Q(state="held"), name="jobs_delivery_held"
             ),
+            models.Index(
+                fields=["job_id"], condition=Q(state="waiting"), name="jobs_delivery_waiting"
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["webhook", "event_id"], name="jobs_delivery_once"),

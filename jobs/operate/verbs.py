@@ -67,7 +67,15 @@ VERBS = (
     Verb("blackout.create", "blackout", "manage_blackout", True, "blackouts.create"),
     Verb("blackout.update", "blackout", "manage_blackout", False, "blackouts.update"),
     Verb("blackout.delete", "blackout", "manage_blackout", True, "blackouts.delete"),
+    Verb("webhook.create", "webhook", "manage_webhook", True, "webhooks.create"),
+    Verb("webhook.edit", "webhook", "manage_webhook", True, "webhooks.edit"),
+    Verb("webhook.pause", "webhook", "manage_webhook", True, "webhooks.pause"),
+    Verb("webhook.resume", "webhook", "manage_webhook", True, "webhooks.resume"),
+    Verb("webhook.rotate_secret", "webhook", "manage_webhook", True, "webhooks.rotate_secret"),
+    Verb("webhook.delete", "webhook", "manage_webhook", True, "webhooks.delete"),
+    Verb("webhook.ping", "webhook", "manage_webhook", True, "webhooks.ping"),
+    Verb("webhook.redeliver", "delivery", "manage_webhook", True, "webhooks.redeliver"),
 )
-"""Acts on many jobs, causes, webhooks and API keys are added where those live."""
+"""Acts on many jobs, causes and API keys are added where those live."""
 
 BY_NAME = {verb.name: verb for verb in VERBS}

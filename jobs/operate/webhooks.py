@@ -1,35 +1,32 @@
 """What people do with webhooks: make, change, pause, resume, try out, send again, remove.
 
-Every function checks first and writes then, in one transaction. A secret is shown once, by the
-call that makes it, and by nothing afterwards.
+Each is an act: allowed, within scope, and one row of the audit. A secret is shown once, by the
+call that makes it, and by nothing afterwards; the audit knows of a URL only where it leads.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
-
-from django.core.exceptions import PermissionDenied
-from django.db import transaction
 
 from jobs import conf, events, http, webhooks
 from jobs.backoff import Duration, seconds
 from jobs.engine import resuming, sql
 from jobs.engine import webhooks as engine
-from jobs.errors import InvalidOption, JobsError, NotAllowed
+from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
 from jobs.events import Event
 from jobs.ids import uuid7
 from jobs.models import Webhook, WebhookDelivery
 from jobs.names import label_problem
-from jobs.operate.words import checked_by, checked_reason
-from jobs.principals import By, principal
-
-log = logging.getLogger("jobs.webhooks")
+from jobs.operate import acts
+from jobs.operate.acts import Act
+from jobs.operate.targets import EVERYBODYS, Place
+from jobs.principals import By, Principal, principal
 
 OVERLAP = timedelta(hours=24)
 """How long an old secret signs beside the new one."""
@@ -38,14 +35,6 @@ SECRET_LIMIT = 3
 """Secrets that sign at the same time."""
 LIMIT = 1000
 PING = "jobs.webhook.ping"
-
-
-class UnknownWebhook(JobsError):
-    """There is no such webhook or delivery, or none that the caller may see."""
-
-    def __init__(self, kind: str, target: object) -> None:
-        self.target = target
-        super().__init__(f"there is no {kind} {target}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +51,31 @@ def create(
     tenant: str,
     by: By,
     reason: str,
-    topics: str | Iterable[str] | None = None,
+    topics: Iterable[str] | str | None = None,
     name: str = "",
 ) -> Made:
     """The webhook is told of its tenant's events from now on; "" of everybody's and the staff's."""
-    if not conf.settings().WEBHOOKS:
-        raise InvalidOption("url", "webhooks are off: set JOBS['WEBHOOKS'] = True")
-    if tenant != "" and (problem := label_problem(tenant)):
-        raise InvalidOption("tenant", problem)
-    name, url, globs = _checked_name(name), _checked_url(url), events.patterns(topics)
     made = Made(uuid7(), webhooks.new_secret())
-    with _acting("webhook.create", made.id, tenant, by, reason) as who:
-        Webhook.objects.using(sql.alias()).create(
+    with acts.on(
+        "webhook.create", kind="webhook", id=made.id, permission="manage_webhook", by=by,
+        reason=reason, needs_reason=True, place=_place_of(tenant),
+    ) as act:  # fmt: skip
+        if not conf.settings().WEBHOOKS:
+            raise InvalidOption("url", "webhooks are off: set JOBS['WEBHOOKS'] = True")
+        if tenant != "" and (problem := label_problem(tenant)):
+            raise InvalidOption("tenant", problem)
+        globs = events.patterns(topics)
+        row = Webhook.objects.using(sql.alias()).create(
             id=made.id,
-            name=name,
+            name=_checked_name(name),
             tenant=tenant,
-            url=url,
+            url=_checked_url(url),
             topics=list(globs),
             expression=_expression(globs),
             secrets=[{"secret": made.secret, "until": None}],
-            created_by=who,
+            created_by=act.name,
         )
+        act.changed({}, _shown(row))
     return made
 
 
@@ -92,35 +85,37 @@ def edit(
     by: By,
     reason: str,
     url: str | None = None,
-    topics: str | Iterable[str] | None = None,
+    topics: Iterable[str] | str | None = None,
     name: str | None = None,
 ) -> Webhook:
     """What is given is changed; deliveries that wait go to the new URL."""
-    changes: dict[str, Any] = {}
-    if url is not None:
-        changes["url"] = _checked_url(url)
-    if name is not None:
-        changes["name"] = _checked_name(name)
-    if topics is not None:
-        globs = events.patterns(topics)
-        changes |= {"topics": list(globs), "expression": _expression(globs)}
-    if not changes:
-        raise InvalidOption("url", "give a url, topics or a name to change")
-    with _on(webhook, "webhook.edit", by, reason) as (found, _):
+    with _on(webhook, "edit", by, reason) as (act, found):
+        before, changes = _shown(found), dict[str, Any]()
+        if url is not None:
+            changes["url"] = _checked_url(url)
+        if name is not None:
+            changes["name"] = _checked_name(name)
+        if topics is not None:
+            globs = events.patterns(topics)
+            changes |= {"topics": list(globs), "expression": _expression(globs)}
+        if not changes:
+            raise InvalidOption("url", "give a url, topics or a name to change")
         for column, value in changes.items():
             setattr(found, column, value)
         found.save(update_fields=list(changes))
+        act.changed(before, _shown(found))
     return found
 
 
 def pause(webhook: UUID, *, by: By, reason: str) -> Webhook:
     """Nothing is sent until somebody resumes it; deliveries wait."""
-    with _on(webhook, "webhook.pause", by, reason) as (found, who):
+    with _on(webhook, "pause", by, reason) as (act, found):
         if found.state != "active":
             raise NotAllowed("pause", webhook, found.state, ["active"])
-        found.state, found.stopped_by, found.stopped_reason = "paused", who, reason.strip()
+        found.state, found.stopped_by, found.stopped_reason = "paused", act.name, act.reason
         found.stopped_at = _now()
         found.save(update_fields=["state", "stopped_by", "stopped_reason", "stopped_at"])
+        act.changed({"state": "active"}, {"state": "paused"})
     return found
 
 
@@ -129,9 +124,10 @@ def resume(webhook: UUID, *, by: By, reason: str, drop: bool = False) -> int:
 
     They are sent now, oldest first, or with ``drop`` never.
     """
-    with _on(webhook, "webhook.resume", by, reason) as (found, _):
+    with _on(webhook, "resume", by, reason) as (act, found):
         if found.state == "active":
             raise NotAllowed("resume", webhook, found.state, ["paused", "disabled"])
+        act.changed({"state": found.state}, {"state": "active"})
         found.state, found.stopped_by, found.stopped_reason = "active", "", ""
         found.stopped_at, found.failures, found.failing_since = None, 0, None
         found.save(
@@ -139,17 +135,20 @@ def resume(webhook: UUID, *, by: By, reason: str, drop: bool = False) -> int:
                 "state", "stopped_by", "stopped_reason", "stopped_at", "failures", "failing_since"
             ]
         )  # fmt: skip
-        return resuming.drop(webhook) if drop else resuming.release(webhook, found.tenant)
+        waited = resuming.drop(webhook) if drop else resuming.release(webhook, found.tenant)
+        act.note(waited=waited, dropped=bool(drop))
+    return waited
 
 
 def rotate_secret(webhook: UUID, *, by: By, reason: str, overlap: Duration = OVERLAP) -> Made:
     """There is a new secret; for ``overlap`` the last one signs beside it, so that no receiver
     misses anything.
     """
-    if not 0 <= (most := seconds(overlap)) <= OVERLAP_LIMIT.total_seconds():
-        raise InvalidOption("overlap", f"must lie between 0 and {OVERLAP_LIMIT.days} days")
     made = Made(webhook, webhooks.new_secret())
-    with _on(webhook, "webhook.rotate_secret", by, reason) as (found, _):
+    with _on(webhook, "rotate_secret", by, reason) as (act, found):
+        if not 0 <= (most := seconds(overlap)) <= OVERLAP_LIMIT.total_seconds():
+            raise InvalidOption("overlap", f"must lie between 0 and {OVERLAP_LIMIT.days} days")
+        act.note(overlap_seconds=most)
         now = _now()
         until = (now + timedelta(seconds=most)).isoformat()
         kept = [
@@ -162,21 +161,30 @@ def rotate_secret(webhook: UUID, *, by: By, reason: str, overlap: Duration = OVE
     return made
 
 
+_LOCK_ALL = """
+SELECT 1 FROM jobs_webhookdelivery WHERE webhook_id = %s ORDER BY job_id FOR UPDATE
+"""
+
+
 def delete(webhook: UUID, *, by: By, reason: str) -> None:
     """The webhook is gone with all its deliveries; what waits is not sent."""
-    with _on(webhook, "webhook.delete", by, reason) as (found, _):
+    with _on(webhook, "delete", by, reason) as (act, found):
+        act.changed(_shown(found), {})
+        # In the order in which jobs that end close them.
+        sql.rows(_LOCK_ALL, [webhook])
         sql.run("DELETE FROM jobs_webhookdelivery WHERE webhook_id = %s", [webhook])
         found.delete()
 
 
 def ping(webhook: UUID, *, by: By, reason: str) -> UUID:
     """A delivery that says nothing is sent, whatever the topics; answers its id."""
-    with _on(webhook, "webhook.ping", by, reason) as (found, who):
+    with _on(webhook, "ping", by, reason) as (act, found):
         if found.state != "active":
             raise NotAllowed("ping", webhook, found.state, ["active"])
-        data = {"webhook": str(webhook), "by": who}
+        data = {"webhook": str(webhook), "by": act.name}
         event = Event(0, uuid7(), PING, "", found.tenant, "tenant", data, _now())
         made = engine.write(webhook, found.tenant, event)
+        act.note(delivery=str(made))
     assert made is not None  # noqa: S101 - the event's id is new
     return made
 
@@ -188,10 +196,11 @@ SELECT 1 FROM jobs_job WHERE id = %s AND state IN ('blocked', 'pending', 'queued
 
 def redeliver(delivery: UUID, *, by: By, reason: str) -> UUID:
     """The delivery is sent once more, with its old event id; answers the id of the new job."""
-    row = WebhookDelivery.objects.using(sql.alias()).filter(id=delivery).first()
-    if row is None:
-        raise UnknownWebhook("delivery", delivery)
-    with _on(row.webhook_id, "webhook.redeliver", by, reason) as (found, _):
+    with acts.on(
+        "webhook.redeliver", kind="delivery", id=delivery, permission="manage_webhook", by=by,
+        reason=reason, needs_reason=True,
+    ) as act:  # fmt: skip
+        found = _locked_of(delivery)
         if found.state != "active":
             raise NotAllowed("redeliver to", found.id, found.state, ["active"])
         row = WebhookDelivery.objects.using(sql.alias()).select_for_update().get(id=delivery)
@@ -200,6 +209,7 @@ def redeliver(delivery: UUID, *, by: By, reason: str) -> UUID:
         row.state, row.job_id, row.closed_at = "waiting", uuid7(), None
         row.save(update_fields=["state", "job_id", "closed_at"])
         engine.send_later(row.job_id, row.id, found.id, found.tenant, row.key)
+        act.note(webhook=str(found.id), job=str(row.job_id))
     return row.job_id
 
 
@@ -208,59 +218,80 @@ def redeliver(delivery: UUID, *, by: By, reason: str) -> UUID:
 
 def every(*, by: By) -> list[Webhook]:
     """The webhooks that the caller may see."""
-    who = principal(by)
-    _require(who.may("view_webhook"), "view_webhook")
+    who = _viewer(by)
     found = Webhook.objects.using(sql.alias())
+    if who.scope.queues is not None:
+        return []
     if who.scope.tenants is not None:
         found = found.filter(tenant__in=sorted(who.scope.tenants))
     return list(found[:LIMIT])
+
+
+def find(webhook: UUID, *, by: By) -> Webhook:
+    """One of them; raises UnknownTarget."""
+    found = Webhook.objects.using(sql.alias()).filter(id=webhook).first()
+    if found is None or not _viewer(by).scope.covers(found.tenant, ""):
+        raise UnknownTarget("webhook", webhook)
+    return found
 
 
 def deliveries(webhook: UUID, *, by: By, limit: int = 100) -> list[WebhookDelivery]:
     """The webhook's newest deliveries."""
     if type(limit) is not int or not 1 <= limit <= LIMIT:
         raise InvalidOption("limit", f"must be a whole number from 1 to {LIMIT}, got {limit!r}")
-    who = principal(by)
-    _require(who.may("view_webhook"), "view_webhook")
-    found = Webhook.objects.using(sql.alias()).filter(id=webhook).first()
-    if found is None or not who.scope.covers(found.tenant):
-        raise UnknownWebhook("webhook", webhook)
-    rows = WebhookDelivery.objects.using(sql.alias()).filter(webhook_id=webhook)
+    _viewer(by)
+    rows = find(webhook, by=by).deliveries.using(sql.alias())
     return list(rows.order_by("-created_at", "-id")[:limit])
+
+
+def _viewer(by: By) -> Principal:
+    who = principal(by)
+    if not who.may("view_webhook"):
+        raise Denied("view_webhook")
+    return who
 
 
 # ---- acting
 
 
 @contextmanager
-def _acting(action: str, target: UUID, tenant: str, by: By, reason: str) -> Iterator[str]:
-    """One transaction of somebody who may act on webhooks of the tenant; answers his name."""
-    who = principal(by)
-    name, reason = checked_by(who.name), checked_reason(reason)
-    _require(who.may("manage_webhook"), "manage_webhook")
-    if not who.scope.covers(tenant):
-        raise UnknownWebhook("webhook", target)
-    with transaction.atomic(using=sql.alias()):
-        yield name
-    log.info("%s of %s by %s: %s", action, target, name, reason)
-
-
-@contextmanager
-def _on(webhook: UUID, action: str, by: By, reason: str) -> Iterator[tuple[Webhook, str]]:
-    """The webhook, locked, and the name of whoever acts on it."""
-    found = Webhook.objects.using(sql.alias()).filter(id=webhook).first()
-    if found is None:
-        raise UnknownWebhook("webhook", webhook)
-    with _acting(action, webhook, found.tenant, by, reason) as who:
+def _on(webhook: UUID, action: str, by: By, reason: str) -> Iterator[tuple[Act, Webhook]]:
+    """An act on the webhook, which is locked."""
+    with acts.on(
+        f"webhook.{action}", kind="webhook", id=webhook, permission="manage_webhook", by=by,
+        reason=reason, needs_reason=True,
+    ) as act:  # fmt: skip
         locked = Webhook.objects.using(sql.alias()).select_for_update().filter(id=webhook).first()
         if locked is None:
-            raise UnknownWebhook("webhook", webhook)
-        yield locked, who
+            raise UnknownTarget("webhook", webhook)
+        yield act, locked
 
 
-def _require(is_allowed: bool, permission: str) -> None:
-    if not is_allowed:
-        raise PermissionDenied(f"permission {permission!r} is missing")
+def _locked_of(delivery: UUID) -> Webhook:
+    """The webhook of the delivery, locked."""
+    rows = Webhook.objects.using(sql.alias()).filter(deliveries__id=delivery)
+    found = rows.select_for_update(of=("self",)).first()
+    if found is None:
+        raise UnknownTarget("delivery", delivery)
+    return found
+
+
+def _place_of(tenant: object) -> Place:
+    """To whom a webhook of this tenant belongs: it is told of jobs of all queues."""
+    is_one = isinstance(tenant, str) and not label_problem(tenant)
+    return Place(str(tenant), "") if is_one else EVERYBODYS
+
+
+def _shown(row: Webhook) -> dict[str, Any]:
+    """What the audit shows; a path or a query may be a secret of the receiver's."""
+    parts = urlsplit(row.url)
+    return {
+        "name": row.name,
+        "tenant": row.tenant,
+        "host": f"{parts.scheme}://{parts.netloc}",
+        "topics": row.topics,
+        "state": row.state,
+    }
 
 
 def _now() -> Any:

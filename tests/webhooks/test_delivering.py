@@ -244,6 +244,46 @@ def test_a_crash_between_sending_and_writing_sends_the_same_event_again(
     assert the_delivery().state == "delivered"
 
 
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (lambda job: jobs.cancel(job, by="test"), "dropped"),
+        (
+            lambda job: sql(
+                "UPDATE jobs_job SET state = 'expired', finished_at = jobs_clock() WHERE id = %s",
+                [job],
+            ),
+            "failed",
+        ),
+    ],
+)
+def test_a_delivery_does_not_wait_for_a_job_that_has_ended(
+    receiver: Receiver, webhook: desk.Made, tell: Tell, end: Callable[[UUID], Any], state: str
+) -> None:
+    tell()
+    job = the_delivery().job_id
+    assert job is not None
+    end(job)
+    made = the_delivery()
+    assert (made.state, made.closed_at is not None) == (state, True)
+    jobs.retry(job, by="test")
+    assert run_jobs().succeeded == 1
+    assert the_delivery().state == "delivered" and len(receiver.bodies) == 1
+
+
+def test_a_handler_that_breaks_before_it_sends_leaves_no_delivery_waiting(
+    webhook: desk.Made, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "send", lambda parcel: 1 / 0)
+    with freeze_clock() as clock:
+        tell()
+        for delay in (*engine.DELAYS, 0):
+            assert the_delivery().state == "waiting"
+            run_jobs()
+            clock.tick(delay)
+    assert (the_delivery().state, Job.objects.get(kind=engine.KIND).state) == ("failed", "failed")
+
+
 def test_an_event_that_is_told_twice_makes_one_delivery(webhook: desk.Made, tell: Tell) -> None:
     tell()
     [event] = emitted("order.paid")

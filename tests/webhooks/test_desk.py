@@ -10,14 +10,12 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import Permission
-from django.core.exceptions import PermissionDenied
 
 import jobs
 from jobs.engine import retention
-from jobs.errors import EventError, InvalidOption, NotAllowed
-from jobs.models import Webhook, WebhookDelivery
+from jobs.errors import Denied, EventError, InvalidOption, NotAllowed, UnknownTarget
+from jobs.models import Audit, Webhook, WebhookDelivery
 from jobs.operate import webhooks as desk
-from jobs.operate.webhooks import UnknownWebhook
 from jobs.principals import ALL, Principal, Scope
 from jobs.protection import users_of_keys
 from jobs.testing import emitted, freeze_clock, run_jobs
@@ -134,7 +132,7 @@ def test_whoever_lacks_the_permission_does_nothing(
     webhook: desk.Made, tell: Tell, act: Callable[[UUID, Any], object]
 ) -> None:
     tell()
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(Denied):
         act(webhook.id, Principal("ann", "api", frozenset()))
 
 
@@ -143,13 +141,35 @@ def test_another_tenants_webhook_does_not_exist(
     webhook: desk.Made, tell: Tell, act: Callable[[UUID, Any], object]
 ) -> None:
     tell()
-    with pytest.raises(UnknownWebhook):
+    with pytest.raises(UnknownTarget):
         act(webhook.id, Principal("ann", "api", ALL, Scope(frozenset({"other"}))))
+
+
+def test_whoever_sees_only_some_queues_sees_no_webhook(webhook: desk.Made) -> None:
+    ann = Principal("ann", "api", ALL, Scope(queues=frozenset({"default"})))
+    assert desk.every(by=ann) == []
+    for act in (desk.pause, desk.ping):
+        with pytest.raises(UnknownTarget):
+            act(webhook.id, by=ann, reason="r")
+    with pytest.raises(UnknownTarget):
+        desk.find(webhook.id, by=ann)
+
+
+def test_the_audit_knows_where_a_webhook_leads_and_no_more(on: Any) -> None:
+    made = desk.create("https://a.example.com/t0ken?key=s3cret", tenant="acme", **WHO)
+    desk.edit(made.id, url="https://b.example.com/t0ken", **WHO)
+    desk.rotate_secret(made.id, overlap=60, **WHO)
+    rows = list(Audit.objects.order_by("at", "id"))
+    assert rows[0].detail["after"]["host"] == "https://a.example.com"
+    assert rows[1].detail["before"] == {"host": "https://a.example.com"}
+    assert rows[2].detail == {"overlap_seconds": 60}
+    told = str([row.detail for row in rows])
+    assert "t0ken" not in told and "s3cret" not in told and made.secret not in told
 
 
 def test_somebody_of_a_tenant_makes_no_webhook_of_everybodys(on: Any) -> None:
     ann = Principal("ann", "api", ALL, Scope(frozenset({"acme"})))
-    with pytest.raises(UnknownWebhook):
+    with pytest.raises(UnknownTarget):
         desk.create("https://a.example.com/", tenant="", by=ann, reason="r")
     made = desk.create("https://a.example.com/", tenant="acme", by=ann, reason="r")
     assert [webhook.id for webhook in desk.every(by=ann)] == [made.id]
@@ -179,7 +199,7 @@ def test_bad_input_names_its_option(on: Any, options: dict[str, Any], name: str)
 
 def test_what_is_not_there_or_not_possible_is_said(on: Any, webhook: desk.Made) -> None:
     for act in (desk.pause, desk.resume, desk.ping, desk.delete, desk.redeliver):
-        with pytest.raises(UnknownWebhook):
+        with pytest.raises(UnknownTarget):
             act(uuid4(), **WHO)
     with pytest.raises(NotAllowed, match="paused or disabled"):
         desk.resume(webhook.id, **WHO)
