@@ -252,5 +252,6 @@ class Migration(migrations.Migration):
                     ),
                 ],
             },
-        ),        migrations.RunSQL(CLOSE, OPEN),
+        ),
+        migrations.RunSQL(CLOSE, OPEN),
     ]
