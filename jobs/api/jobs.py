@@ -72,10 +72,8 @@ class JobsOut(paging.Listed[JobOut]):
 )
 def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> Any:
     """Enqueue a job; 200 where an earlier one has its unique key."""
-    with traced(request) as trace:
+    with traced(request):
         made = intake.enqueue(**_draft(auth.who(request), body))
-        if not made.deduplicated:
-            trace([made.id])
     response["Location"] = f"{request.path}/{made.id}"
     return Status(200 if made.deduplicated else 201, made)
 
@@ -84,9 +82,8 @@ def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> An
 def job_enqueue_many(request: HttpRequest, body: ManyIn) -> Any:
     """Enqueue up to a thousand jobs, all or none."""
     who = auth.who(request)
-    with traced(request) as trace:
+    with traced(request):
         ids = intake.enqueue_many(_as_draft(_draft(who, one)) for one in body.jobs)
-        trace(ids)
     return Status(201, {"ids": ids})
 
 

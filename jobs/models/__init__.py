@@ -17,8 +17,8 @@ from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
-from jobs.models.webhook import Webhook, WebhookDelivery
 from jobs.models.search import Deploy, Search
+from jobs.models.webhook import Webhook, WebhookDelivery
 from jobs.models.worker import Worker
 
 __all__ = [
