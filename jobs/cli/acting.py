@@ -106,6 +106,9 @@ def add_parameters(parser: ArgumentParser, function: Callable[..., Any]) -> None
                                 default=[], help=_WORDS["set"])  # fmt: skip
         elif parameter.kind is parameter.KEYWORD_ONLY:
             _add_option(parser, name, told, parameter.default, is_required)
+        elif told.startswith(("Sequence", "Iterable")):
+            kind = int if "int" in told else str
+            parser.add_argument(name, nargs="+", type=kind, metavar=name.upper())
         else:
             parser.add_argument(name, type=_type(told), metavar=name.upper())
 

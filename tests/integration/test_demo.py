@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import urllib.request
@@ -39,7 +40,11 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     wait_until(lambda: "Ctrl-C ends the demo" in program.logged(), 30)
     assert f"Admin:    http://127.0.0.1:{port}/admin/" in program.logged()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=5) as page:
-        assert b"csrfmiddlewaretoken" in page.read()
+        text = page.read().decode()
+    assert "csrfmiddlewaretoken" in text
+    style = re.findall(r'href="(/static/admin/[^"]+\.css)"', text)[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=5) as sheet:
+        assert (sheet.status, sheet.headers["Content-Type"]) == (200, "text/css")
     family = program.family()
     program.send(signal.SIGINT)
     assert program.ended() == 0, program.logged()
