@@ -65,7 +65,8 @@ VERBS = (
     Verb("schedule.run_now", "schedule", "manage_schedule", True, "schedules.run_now"),
     Verb("schedule.backfill", "schedule", "manage_schedule", True, "schedules.backfill"),
     Verb("blackout.create", "blackout", "manage_blackout", True, "blackouts.create"),
-    Verb("blackout.update", "blackout", "manage_blackout", False, "blackouts.update"),
+    Verb("blackout.update", "blackout", "manage_blackout", True, "blackouts.update"),
+    Verb("deploy.mark", "deploy", "manage_worker", False, "charts.mark_deploy"),
     Verb("blackout.delete", "blackout", "manage_blackout", True, "blackouts.delete"),
     Verb("webhook.create", "webhook", "manage_webhook", True, "webhooks.create"),
     Verb("webhook.edit", "webhook", "manage_webhook", True, "webhooks.edit"),
@@ -75,7 +76,17 @@ VERBS = (
     Verb("webhook.delete", "webhook", "manage_webhook", True, "webhooks.delete"),
     Verb("webhook.ping", "webhook", "manage_webhook", True, "webhooks.ping"),
     Verb("webhook.redeliver", "delivery", "manage_webhook", True, "webhooks.redeliver"),
+    Verb("bulk.start", "bulk", "run_bulk", True, "bulk.start"),
+    Verb("bulk.abort", "bulk", "run_bulk", True, "bulk.abort"),
+    Verb("bulk.proceed", "bulk", "run_bulk", True, "bulk.proceed"),
+    Verb("cause.ignore", "cause", "resolve_deadletter", True, "causes.ignore"),
+    Verb("cause.resolve", "cause", "resolve_deadletter", True, "causes.resolve"),
+    Verb("cause.reopen", "cause", "resolve_deadletter", True, "causes.reopen"),
+    Verb("cause.note", "cause", "resolve_deadletter", False, "causes.note"),
+    Verb("cause.retry_all", "cause", "resolve_deadletter", True, "causes.retry_all"),
+    Verb("cause.replay_all", "cause", "resolve_deadletter", True, "causes.replay_all"),
+    Verb("cause.discard_all", "cause", "resolve_deadletter", True, "causes.discard_all"),
 )
-"""Acts on many jobs, causes and API keys are added where those live."""
+"""API keys are added where those live."""
 
 BY_NAME = {verb.name: verb for verb in VERBS}

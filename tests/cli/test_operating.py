@@ -115,9 +115,7 @@ def test_every_list_is_printed_both_ways(capsys: pytest.CaptureFixture[str], nam
 
 
 def test_a_key_is_made_with_several_permissions(capsys: pytest.CaptureFixture[str]) -> None:
-    told = run(
-        capsys, "api-keys", "create", "site", "view_job", "cancel_job", "--reason=x", "--json"
-    )
+    told = run(capsys, "api-keys", "create", "site", "view_job,cancel_job", "--reason=x", "--json")
     made = json.loads(told)
     assert made["key"]["permissions"] == ["cancel_job", "view_job"]
     assert made["text"].startswith("jd_live_") and "secret_hash" not in told
@@ -139,7 +137,7 @@ def test_webhooks_are_made_and_shown_without_their_secrets(
             "--topics=mail.*",
             "--reason=new",
             "--json",
-        )  # fmt: skip
+        )
     )
     run(capsys, "webhooks", "ping", made["id"], "--reason=there?")
     [sent] = json.loads(run(capsys, "webhooks", "deliveries", made["id"], "--json"))
