@@ -240,7 +240,7 @@ def sockets_are_served(**_: Any) -> list[CheckMessage]:
     return [Warning(f"ASGI_APPLICATION: {problem}", hint, id="jobs.W051")] if problem else []
 
 
-@register("jobs")
+@register("jobs", deploy=True)
 def throttling_holds_over_processes(**_: Any) -> list[CheckMessage]:
     """What counts the requests of the API is shared by its processes."""
     cache = django_settings.CACHES.get("default", {}).get("BACKEND", "")

@@ -55,34 +55,44 @@ def bound() -> Fields:
 
 
 class binding_later:
-    """Like ``binding``, by a function that is called only if somebody asks what is bound."""
+    """Like ``binding``, by a function that is called only if somebody asks what is bound: once, or
+    where it is not ``is_fixed`` each time.
+    """
 
-    __slots__ = ("_make", "_token")
+    __slots__ = ("_is_fixed", "_make", "_token")
 
-    def __init__(self, make: Callable[[], dict[str, str | int | None]]) -> None:
-        self._make = make
+    def __init__(
+        self, make: Callable[[], dict[str, str | int | None]], *, is_fixed: bool = True
+    ) -> None:
+        self._make, self._is_fixed = make, is_fixed
 
     def __enter__(self) -> None:
-        self._token = _bound.set(_Later(_bound.get(), self._make))
+        self._token = _bound.set(_Later(_bound.get(), self._make, self._is_fixed))
 
     def __exit__(self, *_: object) -> None:
         _bound.reset(self._token)
 
 
 class _Later:
-    __slots__ = ("_fields", "_make", "_outer")
+    __slots__ = ("_fields", "_is_fixed", "_make", "_outer")
 
     def __init__(
-        self, outer: Fields | _Later, make: Callable[[], dict[str, str | int | None]]
+        self,
+        outer: Fields | _Later,
+        make: Callable[[], dict[str, str | int | None]],
+        is_fixed: bool,
     ) -> None:
-        self._outer, self._make = outer, make
+        self._outer, self._make, self._is_fixed = outer, make, is_fixed
         self._fields: Fields | None = None
 
     def fields(self) -> Fields:
-        if self._fields is None:
-            outer = self._outer.fields() if isinstance(self._outer, _Later) else self._outer
-            self._fields = _merged(outer, self._make())
-        return self._fields
+        if self._fields is not None:
+            return self._fields
+        outer = self._outer.fields() if isinstance(self._outer, _Later) else self._outer
+        found = _merged(outer, self._make())
+        if self._is_fixed:
+            self._fields = found
+        return found
 
 
 def _merged(outer: Fields, fields: Mapping[str, str | int | None]) -> Fields:

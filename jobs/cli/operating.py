@@ -307,7 +307,8 @@ VERBS = (
     Verb("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
 )
 ELSEWHERE = {
-    "charts.mark_deploy", "outbox.park", "outbox.publish", "outbox.discard", "pauses.pause", "pauses.resume",
+    "charts.mark_deploy", "outbox.park", "outbox.publish", "outbox.discard",
+    "pauses.pause", "pauses.resume",
     "schedules.pause", "schedules.resume", "schedules.run_now",
     "bulk.start", "bulk.abort", "bulk.proceed",
 }  # fmt: skip

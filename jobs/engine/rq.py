@@ -346,6 +346,11 @@ def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
             over.wait(1.0)
 
 
+def is_first(key: str, seconds: int) -> bool:
+    """Whether nobody has asked this about the key in so many seconds."""
+    return bool(client().set(key, 1, nx=True, ex=seconds))
+
+
 def note_dispatcher(name: str) -> None:
     """The dispatcher counts as live for the next ``DISPATCHER_TTL`` seconds."""
     moment = time.time()

@@ -104,7 +104,8 @@ def _traced(
     await_it: AwaitIt,
     worker: str,
 ) -> Result:
-    with tracing.span("jobs attempt", "CONSUMER", _trace_of(claim), **_told(claim)) as fail:
+    context_of_enqueue = _waited(claim)
+    with tracing.span("jobs attempt", "CONSUMER", context_of_enqueue, **_told(claim)) as fail:
         result = _outcome(claim, handler, context, payload, signal, await_it, worker)
         if isinstance(result, Ended) and result.move.attempt:
             fail(result.fault.error_class if result.fault else result.move.attempt)
@@ -122,13 +123,23 @@ def _bound(claim: Claim) -> dict[str, str | int | None]:
     }
 
 
-def _trace_of(claim: Claim) -> str:
-    """The span that enqueued the job."""
+_WAITED = """
+SELECT trace_context, greatest(run_at, created_at), started_at FROM jobs_job
+WHERE id = %s AND token = %s AND started_at IS NOT NULL
+"""
+
+
+def _waited(claim: Claim) -> str:
+    """The span that enqueued the job; how long it has waited since it was due is one, too."""
     try:
-        found = sql.rows("SELECT trace_context FROM jobs_job WHERE id = %s", [claim.id])
+        found = sql.rows(_WAITED, [claim.id, claim.token])
     except Error:
         return ""
-    return str(found[0][0]) if found else ""
+    if not found:
+        return ""
+    [(context, due, started)] = found
+    tracing.past("jobs wait", context, due, started, **_told(claim))
+    return str(context)
 
 
 def _told(claim: Claim) -> dict[str, object]:

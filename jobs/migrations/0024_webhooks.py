@@ -254,4 +254,10 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.RunSQL(CLOSE, OPEN),
+        # By which the beginning and the end of a window are told once.
+        migrations.AddField(
+            model_name="blackout",
+            name="open_since",
+            field=models.DateTimeField(editable=False, null=True, verbose_name="open since"),
+        ),
     ]

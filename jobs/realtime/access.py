@@ -2,7 +2,7 @@
 
 Others are added where they are made::
 
-    access.AUTHENTICATORS.append(of_api_key)     # HttpRequest -> Principal | None
+    access.AUTHENTICATORS.append(of_device)      # HttpRequest -> Principal | None
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.utils.http import is_same_domain
 
-from jobs.principals import EVERYTHING, Principal, Scope
+from jobs.api import auth, requests
+from jobs.operate import people
+from jobs.principals import Principal
+from jobs.realtime import tickets
 
+NEEDED = "view_job"
+"""What an API key has to be allowed for live events; people see their own tenant's in any case."""
 Authenticator = Callable[[HttpRequest], Principal | None]
 
 
@@ -44,17 +49,28 @@ def by_session(request: HttpRequest) -> Principal | None:
     user: Any = get_user(request)
     if not user.is_authenticated or not user.is_active:
         return None
-    sees_all = user.is_staff or user.is_superuser
-    scope = EVERYTHING if sees_all else Scope(tenants=frozenset({f"user:{user.pk}"}))
-    held = frozenset(
-        name
-        for app, _, name in (p.partition(".") for p in user.get_all_permissions())
-        if app == "jobs"
-    )
-    return Principal(user.get_username(), "api", held, scope, sees_all)
+    return people.of_user(user, via="api", request_id=requests.request_id(request))
 
 
-AUTHENTICATORS: list[Authenticator] = [by_session]
+def by_key(request: HttpRequest) -> Principal | None:
+    """Whoever shows an API key, as to the API. It has to have ``view_job``."""
+    found = auth.ApiKey()(request) or auth.ApiKeyHeader()(request)
+    if found is not None and not found.may(NEEDED):
+        raise Refused(f"the key lacks the permission {NEEDED!r}")
+    return found
+
+
+def by_ticket(request: HttpRequest) -> Principal | None:
+    """Whoever shows a ticket for the first time, or holds open what he has opened with it."""
+    text = request.GET.get("ticket", "")
+    if not text:
+        return None
+    is_shown_again = bool(request.META.get("jobs.again"))
+    number = requests.request_id(request)
+    return tickets.holder(text, is_shown_again=is_shown_again, request_id=number)
+
+
+AUTHENTICATORS: list[Authenticator] = [by_key, by_ticket, by_session]
 """Asked in this order; the first answer counts."""
 
 
@@ -70,10 +86,13 @@ find_principal = database_sync_to_async(principal_of)
 """The same for coroutines."""
 
 
-def request_of(scope: Mapping[str, Any]) -> HttpRequest:
-    """The handshake of a socket as a request, so that authenticators need to know no other."""
+def request_of(scope: Mapping[str, Any], *, is_again: bool = False) -> HttpRequest:
+    """The handshake of a socket as a request, so that authenticators need to know no other.
+
+    ``is_again``: the socket is open, and it is asked whether it may stay so.
+    """
     request = ASGIRequest({**scope, "method": "GET"}, BytesIO())
-    request.META["jobs.socket"] = True
+    request.META["jobs.socket"], request.META["jobs.again"] = True, is_again
     return request
 
 

@@ -10,6 +10,7 @@ from django.http import JsonResponse
 from jobs.errors import EventError, FeedGone
 from jobs.realtime.access import Refused
 from jobs.realtime.hub import TooMany, TooSlow
+from jobs.realtime.tickets import Away
 
 
 class NobodyKnown(Exception):
@@ -33,7 +34,7 @@ class Answer:
 
 
 TROUBLES = (
-    *(EventError, FeedGone, NobodyKnown, Refused, TooSlow, TooMany),
+    *(EventError, FeedGone, NobodyKnown, Refused, TooSlow, TooMany, Away),
     *(DatabaseError, InterfaceError),
 )
 """What is answered; anything else is a fault of this code."""
@@ -56,6 +57,9 @@ def answer(trouble: Exception) -> Answer:
         case TooMany():
             detail = "too many listeners: come again later"
             return Answer(503, 1013, "too-many", "Too many listeners", detail)
+        case Away():
+            detail = "Redis does not answer: come again later"
+            return Answer(503, 1013, "unavailable", "Unavailable", detail)
         case _:
             detail = "the database does not answer: come again later"
             return Answer(503, 1013, "unavailable", "Unavailable", detail)

@@ -69,11 +69,14 @@ class Events(AsyncConsumer):  # type: ignore[misc]
                     await self.send({"type": "websocket.send", "text": parcel.message})
                 if time.monotonic() > check_at:
                     check_at = time.monotonic() + CHECK
-                    again = question(request.GET, await _known(request_of(self.scope)))
+                    again = question(request.GET, await _known(self._again()))
                     if again.view != asked.view:
                         raise NobodyKnown
         finally:
             await stream.aclose()
+
+    def _again(self) -> HttpRequest:
+        return request_of(self.scope, is_again=True)
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(TimeoutError, OSError):  # who takes nothing is not told either

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.views.decorators.http import require_safe
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST, require_safe
 
 from jobs.engine import feed
+from jobs.errors import EventError
 from jobs.events import Event
+from jobs.names import label_problem
 from jobs.principals import Principal
+from jobs.realtime import tickets
 from jobs.realtime.access import principal_of
 from jobs.realtime.answers import TROUBLES, Answer, NobodyKnown, answer, problem
 from jobs.realtime.hub import hub
@@ -35,6 +40,40 @@ def events(request: HttpRequest) -> HttpResponse:
     response = JsonResponse({"data": [as_dict(event) for event in found], "next": position})
     response["Cache-Control"] = "no-store"
     return response
+
+
+@csrf_exempt  # nothing changes, and the page of another site cannot read the answer
+@require_POST
+def ticket(request: HttpRequest) -> HttpResponse:
+    """A ticket for a page; ``{"tenants": […]}`` in the body narrows what it shows."""
+    try:
+        if "ticket" in request.GET:
+            raise EventError("ticket", "is no way to another one")
+        made = tickets.issue(_who(request), _narrowed(request))
+    except TROUBLES as trouble:
+        return problem(answer(trouble))
+    response = JsonResponse({"ticket": made, "seconds": tickets.SECONDS}, status=201)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _narrowed(request: HttpRequest) -> list[str] | None:
+    try:
+        told = json.loads(request.body or b"{}")
+        unknown = sorted(set(told) - {"tenants"})
+        tenants = told.get("tenants")
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise EventError("body", "must be a JSON object") from None
+    if unknown:
+        raise EventError(unknown[0][:50], "is unknown; there is tenants")
+    if tenants is None:
+        return None
+    if not isinstance(tenants, list) or not all(isinstance(one, str) for one in tenants):
+        raise EventError("tenants", "must be a list of texts")
+    for name in tenants:
+        if wrong := label_problem(name):
+            raise EventError("tenants", wrong)
+    return tenants
 
 
 def page(asked: Question) -> tuple[list[Event], int]:

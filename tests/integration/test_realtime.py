@@ -12,7 +12,9 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -22,7 +24,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from tests.integration.fleet import CHECKOUT, Fleet, Program
+from tests.integration.fleet import CHECKOUT, Fleet, Program, is_alive
 from tests.jobs.ports import free_port
 from tests.wait import wait_until
 
@@ -242,6 +244,74 @@ def test_a_stream_goes_on_where_it_was_left(fleet: Fleet, site: Site) -> None:
         assert told[-3:-1] == ["id: 2\n", "event: a.second\n"]
         emit(fleet, "a.third")
         assert lines(answer, "data:")[-3:-1] == ["id: 3\n", "event: a.third\n"]
+
+
+def test_a_slow_reader_of_a_stream_is_told_so_and_cut(fleet: Fleet, site: Site) -> None:
+    _, staff = site.visitor("staff")
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{site.port}/api/v1/events/stream?since=0", headers={"Cookie": staff}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own
+        lines(answer, ": on")
+        # It reads no more, and more comes than the buffers of both sides hold.
+        for _ in range(12):
+            fleet.query(
+                "SELECT jobs_emit(gen_random_uuid(), 'a', '', '', 'tenant', "
+                "jsonb_build_object('text', repeat('x', 16000))::text) FROM generate_series(1, 100)"
+            )
+        wait_until(lambda: head(fleet) == 1200, 30)
+        time_for_the_hub(site, staff, 1200)
+        told = answer.read().decode().splitlines()
+    assert told[-3:-1] == ["event: closed", 'data: {"code":4408,"reason":"too-slow"}']
+    seen = [int(line[4:]) for line in told if line.startswith("id: ") and line != "id: 0"]
+    assert seen == list(range(1, len(seen) + 1)) and len(seen) < 1200
+
+
+def test_a_server_that_ends_leaves_nobody_hanging(fleet: Fleet, site: Site) -> None:
+    _, staff = site.visitor("staff")
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{site.port}/api/v1/events/stream", headers={"Cookie": staff}
+    )
+    family = site.program.family()
+    with urllib.request.urlopen(request, timeout=30) as answer, site.socket(staff) as socket:  # noqa: S310
+        lines(answer, ": on")
+        socket.recv(10)
+        site.program.send(signal.SIGTERM)
+        assert site.program.ended(10) in (0, -signal.SIGTERM), site.program.logged()
+        assert closed(socket)[0] == 1012
+        with suppress(OSError, HTTPException):
+            answer.read()
+    assert not any(map(is_alive, family))
+    site.start()
+    assert site.get("/api/v1/events", staff)[0] == 200
+
+
+def test_keys_and_tickets_open_sockets(fleet: Fleet, site: Site) -> None:
+    made = fleet.manage(
+        "key", "jobs", "api-keys", "create", "site", "view_job", "--tenants=acme",
+        "--reason=test", "--json",
+    )  # fmt: skip
+    assert made.ended(20) == 0, made.logged()
+    key = json.loads(made.logged())["text"]
+    emit(fleet, "a.mine", "acme")
+    emit(fleet, "a.other", "other")
+    wait_until(lambda: head(fleet) == 2)
+
+    def ticket() -> str:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{site.port}/api/v1/events/ticket",
+            headers={"Authorization": f"Bearer {key}"},
+            method="POST",
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
+            return str(json.load(answer)["ticket"])
+
+    one = ticket()
+    with site.socket("", origin="http://elsewhere.example", since=0, ticket=one) as socket:
+        assert [e["topic"] for e in received(socket, 1)] == ["a.mine"]
+        emit(fleet, "a.later", "acme")
+        assert [e["topic"] for e in received(socket, 1)] == ["a.later"]
+    assert closed(site.socket("", since=0, ticket=one))[0] == 4401
 
 
 def test_a_slow_client_is_cut_and_resumes(fleet: Fleet, site: Site) -> None:

@@ -210,9 +210,9 @@ MAKERS: dict[str, Callable[[], Call]] = {
 }
 ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "search", "charts")
 BEFORE_THE_FACT = {
+    "webhook.create",
     "schedule.create",
     "blackout.create",
-    "webhook.create",
     "deploy.mark",
     "bulk.start",
 }
