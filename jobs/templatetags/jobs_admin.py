@@ -1,0 +1,65 @@
+"""Tags of the jobs admin's templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django
+from django import template
+from django.template import Context
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.formats import localize
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from jobs.admin import components
+
+register = template.Library()
+register.simple_tag(components.badge, name="jd_badge")
+register.simple_tag(components.tag, name="jd_tag")
+register.simple_tag(components.empty, name="jd_empty")
+register.simple_tag(components.icon, name="jd_icon")
+register.simple_tag(components.copy_button, name="jd_copy")
+register.filter("jd_ago", components.time_tag)
+register.filter("jd_for", lambda value: components.time_tag(value, "for"))
+register.filter("jd_duration", components.duration)
+register.filter("jd_pretty", components.pretty)
+
+
+@register.filter
+def jd_number(value: Any) -> Any:
+    """A number with its separators."""
+    return localize(value, use_l10n=True) if isinstance(value, int | float) else value
+
+
+@register.filter
+def jd_short(value: object) -> str:
+    """The end of an id, which differs even between ids of the same moment."""
+    return f"…{str(value)[-8:]}"
+
+
+@register.simple_tag(takes_context=True)
+def jd_breadcrumbs(context: Context) -> SafeString:
+    """The way here, in the markup of the running Django: a list since 6.1."""
+    site = context.get("jd_site", "admin")
+    crumbs = [(reverse(f"{site}:index"), _("Home")), *context.get("jd_crumbs", ())]
+    here = context.get("title", "")
+    if django.VERSION >= (6, 1):
+        items = format_html_join("", '<li><a href="{}">{}</a></li>', crumbs)
+        return format_html(
+            '<ol class="breadcrumbs">{}<li aria-current="page">{}</li></ol>', items, here
+        )
+    links = format_html_join(" › ", '<a href="{}">{}</a>', crumbs)  # noqa: RUF001
+    return format_html('<div class="breadcrumbs">{} › {}</div>', links, here)  # noqa: RUF001
+
+
+@register.simple_tag(takes_context=True)
+def jobs_overview(context: Context) -> SafeString:
+    """The overview as a block of another page, such as ``admin/index.html``."""
+    from jobs.admin import overview
+
+    request = context["request"]
+    data = overview.build(request, context.get("jd_site", "admin"))
+    return SafeString(render_to_string("jobs/admin/overview_block.html", data, request))
