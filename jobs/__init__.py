@@ -22,6 +22,7 @@ from jobs.effects import Happened, Intent, NotHappened, Unknown
 from jobs.errors import (
     BreakerError,
     ConfigError,
+    Denied,
     DuplicateJob,
     EffectError,
     EnqueueError,
@@ -42,6 +43,7 @@ from jobs.errors import (
     UnknownBatch,
     UnknownJob,
     UnknownKind,
+    UnknownTarget,
 )
 from jobs.events import Event
 from jobs.limits import Limit, Rate, Unique
@@ -110,6 +112,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetterState",
     "Delays",
+    "Denied",
     "Draft",
     "DuplicateJob",
     "Edge",
@@ -156,6 +159,7 @@ __all__ = [
     "UnknownBatch",
     "UnknownJob",
     "UnknownKind",
+    "UnknownTarget",
     "Unrecoverable",
     "batch",
     "breaker",

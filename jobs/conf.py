@@ -95,6 +95,10 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    KEEP_AUDIT: timedelta = timedelta(days=730)
+    """How long it can be looked up who did what."""
+    SCOPE: str = ""
+    """Dotted path of a function that answers which tenants and queues a user may see."""
     METRICS_TOKEN: str = field(default="", repr=False)
     """What readers of the metrics show; without one, only this machine may read them."""
 
@@ -121,6 +125,7 @@ def _contradictions(s: Settings) -> list[str]:
         "BATCHES",
         "DEAD_LETTERS",
         "STATISTICS",
+        "AUDIT",
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")

@@ -12,8 +12,10 @@
     ├── HandlerError            a handler was declared wrongly
     ├── NotAllowed              the state of a job or batch does not allow the action
     │   └── KeyTaken            another unfinished job has the unique key
-    ├── UnknownJob              no job has this id
-    ├── UnknownBatch            no batch has this id
+    ├── Denied                  a permission is missing
+    ├── UnknownTarget           there is no such thing, or none that the caller may see
+    │   ├── UnknownJob          no job has this id
+    │   └── UnknownBatch        no batch has this id
     ├── EffectError             an effect was used or resolved wrongly
     ├── BreakerError            a circuit breaker was declared or used wrongly
     ├── MachineError            a machine was declared or used wrongly
@@ -31,11 +33,15 @@ What a handler raises to steer its job (``Snooze``, ``Unrecoverable``) lives in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 
 class JobsError(Exception):
     """Base of every error of this library."""
+
+    audit: tuple[Any, ...] = ()
+    """What the audit says about it, for whoever rolls back the transaction it was written in."""
 
 
 class ConfigError(JobsError):
@@ -130,20 +136,36 @@ class KeyTaken(NotAllowed):
         super().__init__("run again", job_id, f"of the key {key!r}, which job {other} has", [])
 
 
-class UnknownJob(JobsError):
+class Denied(JobsError):
+    """Whoever acts lacks a permission; nothing was done."""
+
+    def __init__(self, permission: str) -> None:
+        self.permission = permission
+        super().__init__(f"permission {permission!r} is missing")
+
+
+class UnknownTarget(JobsError):
+    """There is no such thing, or none that the caller may see."""
+
+    def __init__(self, kind: str, target: object) -> None:
+        self.kind, self.target = kind, target
+        super().__init__(f"there is no {kind} {target}")
+
+
+class UnknownJob(UnknownTarget):
     """No job has this id."""
 
     def __init__(self, job_id: UUID) -> None:
         self.job_id = job_id
-        super().__init__(f"there is no job {job_id}")
+        super().__init__("job", job_id)
 
 
-class UnknownBatch(JobsError):
+class UnknownBatch(UnknownTarget):
     """No batch has this id."""
 
     def __init__(self, batch_id: UUID) -> None:
         self.batch_id = batch_id
-        super().__init__(f"there is no batch {batch_id}")
+        super().__init__("batch", batch_id)
 
 
 class EventError(JobsError):

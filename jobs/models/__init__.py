@@ -1,6 +1,7 @@
 """The tables: columns and constraints only. What moves them lives in ``engine`` and ``operate``."""
 
 from jobs.models.attempt import Attempt
+from jobs.models.audit import Audit
 from jobs.models.batch import Batch, Dependency
 from jobs.models.deadletter import DeadLetter
 from jobs.models.effect import Breaker, Effect
@@ -16,6 +17,7 @@ from jobs.models.schedule import Schedule
 
 __all__ = [
     "Attempt",
+    "Audit",
     "Batch",
     "Blackout",
     "Breaker",

@@ -120,6 +120,8 @@ WRONG: list[tuple[str, Any]] = [
     ("KEYS", ["AAAA"]),
     ("INDEX_KEY", {"k": "AAAA"}),
     ("INDEX_KEY", None),
+    ("SCOPE", None),
+    ("KEEP_AUDIT", -1),
     ("METRICS_TOKEN", "short"),
     ("METRICS_TOKEN", None),
     ("HTTP_ALLOW", "localhost"),
