@@ -8,7 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from jobs.principals import ALL, PERMISSIONS, Principal
+from jobs.operate import people
+from jobs.principals import PERMISSIONS, Principal
 
 _KEPT = "_jobs_principal"
 
@@ -18,20 +19,9 @@ def principal(request: HttpRequest) -> Principal:
     found: Principal | None = getattr(request, _KEPT, None)
     if found is None:
         number = str(request.headers.get("X-Request-ID", ""))[:100]
-        found = _of_user(request.user, number)
+        found = people.of_user(request.user, via="admin", request_id=number)
         setattr(request, _KEPT, found)
     return found
-
-
-def by(request: HttpRequest) -> Any:
-    """Whoever is logged in, as the verbs take it."""
-    return principal(request).name
-
-
-def _of_user(user: Any, request_id: str) -> Principal:
-    held = {name[5:] for name in user.get_all_permissions() if name.startswith("jobs.")}
-    allowed = ALL if user.is_superuser else ALL & held
-    return Principal(user.get_username(), "admin", allowed, request_id=request_id)
 
 
 def visible(
@@ -55,3 +45,8 @@ def missing(request: HttpRequest, permission: str) -> str:
         "words": words,
         "name": f"jobs.{permission}",
     }
+
+
+def by(request: HttpRequest) -> str:
+    """Whoever is logged in, as the verbs take it."""
+    return principal(request).name

@@ -22,7 +22,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin.access import missing, principal
-from jobs.errors import JobsError
+from jobs.errors import Denied, JobsError
+from jobs.operate import acts
 
 if TYPE_CHECKING:
     from jobs.admin.base import PlatformAdmin
@@ -102,7 +103,12 @@ def confirm(
 ) -> HttpResponseBase:
     """Asks before it is done; does it when it was answered. Without the permission, 403."""
     if missing(request, act.permission):
-        denied(request, act, row)
+        if request.method == "POST":
+            error = Denied(act.permission)
+            kind, key = page.opts.model_name or "", getattr(row, "pk", None)
+            raise PermissionDenied from acts.deny(
+                error, principal(request), f"{kind}.{act.name}", kind=kind, id=key
+            )
         raise PermissionDenied
     back = back_to(request, page.list_url())
     why_not = act.forbidden(request, row)
@@ -112,7 +118,7 @@ def confirm(
         try:
             answer = act.run(request, row, form.cleaned_data)
         except JobsError as error:
-            if type(error).__name__ == "Denied":
+            if isinstance(error, Denied):
                 raise PermissionDenied from error
             _complain(form, error)
         else:
@@ -136,10 +142,6 @@ def confirm(
     }
     status = 409 if asked and why_not else 422 if asked else 200
     return TemplateResponse(request, act.template, data, status=status)
-
-
-def denied(request: HttpRequest, act: Act, row: Any) -> None:
-    """The audit shows that somebody tried what is not allowed to him."""
 
 
 def _complain(form: forms.Form, error: JobsError) -> None:

@@ -1,0 +1,128 @@
+"""What can be done with a job, and what each of it means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin.access import by
+from jobs.admin.actions import Act, Reason
+from jobs.operate import cancel, replay, retry
+from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
+
+
+class RetryForm(Reason):
+    attempts = forms.IntegerField(
+        label=gettext_lazy("Attempts"), min_value=1, max_value=1000, initial=1,
+        help_text=gettext_lazy("So many more failures are allowed."),
+    )  # fmt: skip
+
+
+class CancelForm(Reason):
+    force = forms.BooleanField(
+        label=gettext_lazy("End its process when it does not stop"),
+        required=False,
+        help_text=gettext_lazy("Only matters for a running job, after the grace time."),
+    )
+
+
+class ReplayForm(Reason):
+    same = forms.BooleanField(
+        label=gettext_lazy("I know that its outside effects may happen again"),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.row is None or self.row.state != JobState.SUCCEEDED:
+            del self.fields["same"]
+
+
+def _not_retryable(request: HttpRequest, job: Any) -> str:
+    if job.state in RETRYABLE_STATES:
+        return ""
+    if job.state == JobState.SUCCEEDED:
+        return _("It has succeeded; replay it to run it again.")
+    return _("Only failed, cancelled and expired jobs can be retried.")
+
+
+def _not_replayable(request: HttpRequest, job: Any) -> str:
+    if job.state not in FINAL_STATES:
+        return _("It has not ended yet.")
+    handler = registry.find(job.kind)
+    if handler is None:
+        return _("No handler is registered for its kind.")
+    return "" if handler.replayable else _("Its kind forbids replays.")
+
+
+def _not_cancellable(request: HttpRequest, job: Any) -> str:
+    if job.state in FINAL_STATES:
+        return _("It has ended already.")
+    if job.cancel_requested_at is not None and job.cancel_forced:
+        return _("It has been asked to stop already.")
+    return ""
+
+
+def _retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    retry.retry(job.pk, by=by(request), reason=given["reason"], attempts=given["attempts"])
+    return _("The job waits for its next attempt.")
+
+
+def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    done = cancel.cancel(job.pk, by=by(request), reason=given["reason"], force=given["force"])
+    return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
+
+
+def _replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str, str]:
+    new = replay.replay(job.pk, by=by(request), reason=given["reason"])
+    site = request.resolver_match.namespace if request.resolver_match else "admin"
+    return _("A new job carries its payload."), reverse(f"{site}:jobs_job_change", args=[new])
+
+
+def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    found = [_("The same job runs again, with its payload and its id.")]
+    if job.state == JobState.FAILED:
+        found.append(_("Its open dead letter is closed as retried."))
+    if job.batch_id:
+        found.append(_("Its batch is under way again."))
+    return found
+
+
+def _replay_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    return [
+        _("A new job is made with the same payload; both are linked."),
+        _("This job stays as it is."),
+    ]
+
+
+def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    if job.state == JobState.RUNNING:
+        return [
+            _("It is asked to stop, and does at its next checkpoint."),
+            _("If it finishes first, it has succeeded."),
+        ]
+    return [_("It will never run, unless somebody retries it."),
+            _("Jobs that wait for it follow their own rule: cancelled, waiting or running on.")]  # fmt: skip
+
+
+ACTS = (
+    Act("retry", gettext_lazy("Retry…"), "retry_job", _retry, _not_retryable, _retry_means,
+        RetryForm, "primary"),
+    Act("replay", gettext_lazy("Replay as new…"), "replay_job", _replay, _not_replayable,
+        _replay_means, ReplayForm),
+    Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
+        CancelForm, "danger"),
+)  # fmt: skip
+"""Further ones are added by ``jobs.admin.jobs`` where verbs exist for them."""
+
+
+def as_cli(words: Sequence[str]) -> str:
+    """The command line that does the same."""
+    return " ".join(["python manage.py jobs", *(json.dumps(w) if " " in w else w for w in words)])
