@@ -1,0 +1,154 @@
+"""Queues: what waits in each, who works, what holds it; pausing and resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin import charts, depths
+from jobs.admin.access import by, missing
+from jobs.admin.actions import Act, Reason
+from jobs.admin.base import PlatformAdmin
+from jobs.admin.components import duration
+from jobs.admin.overview import _sparks, jobs_url
+from jobs.admin.recent import recent_acts
+from jobs.admin.workers import workers
+from jobs.engine import sql
+from jobs.models import Limiter, Pause, Queue
+from jobs.operate import pauses, stats
+
+
+class Until(Reason):
+    until = forms.DateTimeField(
+        label=gettext_lazy("Until"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text=gettext_lazy("Goes on by itself then; empty means until somebody resumes it."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A queue by its name; most have a row, those just heard of have none yet."""
+
+    pk: str
+    pause: Pause | None
+
+    def __str__(self) -> str:
+        return self.pk
+
+
+def _paused(request: HttpRequest, queue: Named) -> str:
+    return _("It is paused already.") if queue.pause else ""
+
+
+def _not_paused(request: HttpRequest, queue: Named) -> str:
+    return "" if queue.pause else _("It is not paused.")
+
+
+def _pause(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
+    pauses.pause(
+        f"queue:{queue.pk}", by=by(request), reason=given["reason"], until=given["until"]
+    )
+    return _("The queue is paused.")
+
+
+def _resume(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
+    pauses.resume(f"queue:{queue.pk}", by=by(request), reason=given["reason"])
+    return _("The queue goes on.")
+
+
+def _pause_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
+    return [_("Nothing more of it starts; what is handed out already is taken back."),
+            _("Running jobs run on."), _("Waiting uses no attempt.")]  # fmt: skip
+
+
+def _resume_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
+    return [_("Waiting jobs start again, by their priority."),
+            _("A blackout window would stay in force.")]  # fmt: skip
+
+
+@admin.register(Queue)
+class QueueAdmin(PlatformAdmin):
+    """Where jobs wait."""
+
+    list_template = "jobs/admin/queue_list.html"
+    page_template = "jobs/admin/queue.html"
+    acts = (
+        Act("pause", gettext_lazy("Pause…"), "pause_queue", _pause, _paused, _pause_means, Until,
+            "danger"),
+        Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, _not_paused, _resume_means,
+            tone="primary"),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        site = self.admin_site.name
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        sparks = _sparks(now)
+        rows = [
+            {"q": q, "spark": sparks.get(q.name) or charts.spark([], _("nothing ended")),
+             "url": jobs_url(site, f"queue:{q.name}"), "page": self.page_url(q.name),
+             "no_pause": missing(request, "pause_queue")}
+            for q in depths.queues_now(request)
+        ]  # fmt: skip
+        return {
+            "title": _("Queues"),
+            "queues": rows,
+            "pauses": [p for p in pauses.paused() if not p.scope.startswith("queue:")],
+            "jd_regions": {"jd-queues": "jobs/admin/parts/queue_list.html"},
+        }
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        if key not in depths.queue_names(request):
+            return None
+        return Named(key, next((p for p in pauses.paused() if p.scope == f"queue:{key}"), None))
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        site = self.admin_site.name
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        one = next(q for q in depths.queues_now(request) if q.name == row.pk)
+        handlers = [h for h in registry.handlers() if h.queue == row.pk]
+        limits = Limiter.objects.using(sql.alias()).filter(
+            scope__in=[f"queue:{row.pk}", *(f"kind:{h.kind}" for h in handlers)]
+        )
+        return {
+            "q": one,
+            "buttons": self.buttons(request, row, row.pk),
+            "jobs_url": jobs_url(site, f"queue:{row.pk}"),
+            "chart": day_chart(now, row.pk),
+            "workers": [w for w in workers(request, site) if row.pk in w["queues"]],
+            "limits": list(limits.order_by("scope")[:50]),
+            "kinds": [
+                {"h": h, "timeout": duration(h.timeout),
+                 "backoff": type(h.backoff).__name__.lower()} for h in handlers
+            ],
+            "acts": recent_acts(request, site, target_kind="scope", target_id=f"queue:{row.pk}"),
+            "jd_regions": {"jd-queue": "jobs/admin/parts/queue.html"},
+            "cli": f"python manage.py jobs pauses pause queue:{row.pk}",
+        }  # fmt: skip
+
+
+def day_chart(now: Any, queue: str) -> dict[str, Any]:
+    """Throughput and durations of a queue over a day."""
+    step = timedelta(minutes=15)
+    points = stats.series(now - timedelta(days=1), now, step=step, queue=queue)[""]
+    done = [p.counts.get("succeeded", 0) for p in points]
+    bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
+    lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
+    whole = stats.series(now - timedelta(days=1), now, step=timedelta(days=1), queue=queue)[""][-1]
+    return {
+        "svg": charts.throughput([p.at for p in points], lines),
+        "legend": charts.legend([charts.Part(l.label, 0, l.tone) for l in lines], values=False),
+        "done": localize(sum(done)), "bad": localize(sum(bad)),
+        "p50": duration(whole.p50), "p95": duration(whole.p95),
+    }  # fmt: skip
