@@ -149,7 +149,8 @@ class UnknownTarget(JobsError):
 
     def __init__(self, kind: str, target: object) -> None:
         self.kind, self.target = kind, target
-        super().__init__(f"there is no {kind} {target}")
+        shown = repr(target) if isinstance(target, str) else target
+        super().__init__(f"there is no {kind} {shown}")
 
 
 class UnknownJob(UnknownTarget):
@@ -221,3 +222,20 @@ class StaleState(MachineError):
 
 def _ways(allowed: tuple[str, ...]) -> str:
     return f"it may become {', '.join(map(repr, allowed))}" if allowed else "nothing leaves there"
+
+
+class QueryError(JobsError):
+    """A query cannot be understood; says where, why, and what was probably meant."""
+
+    def __init__(self, position: int, problem: str, hint: str = "") -> None:
+        self.position, self.problem, self.hint = position, problem, hint
+        meant = f"; did you mean {hint!r}?" if hint else ""
+        super().__init__(f"character {position + 1}: {problem}{meant}")
+
+
+class TooSlow(JobsError):
+    """A read took longer than operators' reads may; ask for less."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"took longer than {seconds:g} s: narrow the query by time, kind or queue")

@@ -120,6 +120,7 @@ class Entry:
     parent: UUID | None
     after: list[UUID]
     on_parent_failure: OnParentFailure
+    searchable: bool
 
     @property
     def due_now(self) -> bool:
@@ -202,6 +203,7 @@ def entry(draft: Draft) -> Entry:
         parent=None if draft.parent is None else _checked_id("parent", draft.parent),
         after=_after(draft),
         on_parent_failure=draft.on_parent_failure,
+        searchable=bool(handler.searchable),
     )
 
 

@@ -29,7 +29,7 @@ from jobs.jsontext import printable
 from jobs.operate import records, targets
 from jobs.operate.records import Record
 from jobs.operate.targets import Place
-from jobs.operate.words import checked_by, checked_reason
+from jobs.operate.words import REASON_LIMIT, checked_by, checked_reason
 from jobs.principals import By, Principal, principal
 
 NOWHERE = Place()
@@ -121,7 +121,7 @@ def on(
     act = Act(_who(by), action, kind, id, "")
     try:
         _check_permission(act, permission, place)
-        act.reason = checked_reason(reason) if needs_reason or reason != "" else ""
+        act.reason = _checked_reason(reason, needs_reason)
         with transaction.atomic(using=sql.alias()):
             act.place = targets.find(kind, id) if place is None else place
             if not act.principal.scope.covers(*act.place):
@@ -181,6 +181,12 @@ def _keep(error: JobsError, record: Record) -> None:
 def _who(by: By) -> Principal:
     who = principal(by)
     return replace(who, name=checked_by(who.name))
+
+
+def _checked_reason(reason: object, needed: bool) -> str:
+    if needed or not isinstance(reason, str):
+        return checked_reason(reason)
+    return printable(reason, REASON_LIMIT)
 
 
 def _told(error: JobsError) -> str:

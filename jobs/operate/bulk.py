@@ -42,6 +42,7 @@ from jobs.operate.bulkplans import (
     whole,
 )
 from jobs.operate.bulkscan import Found, Selection
+from jobs.operate.query import parse
 from jobs.operate.targets import Place
 from jobs.principals import By, Principal, Scope, principal
 
@@ -107,7 +108,7 @@ def preview(
         groups = [(f.state, f.kind, f.letter is not None, 1) for f in found]
         able = [f for f in found if not _obstacle(action, f.state, f.kind, f.letter is not None)]
     else:
-        selection = _selection(action, query, now, who.scope)
+        selection = _selection(action, query, now, who)
         with transaction.atomic(using=sql.alias()):
             groups = selection.groups(LOOK_LIMIT + 1)
             able = _first_able(action, selection)
@@ -180,7 +181,7 @@ def start(
             id=made,
             action=action,
             options=kept,
-            query="" if is_ids else query or "",
+            query="",
             before=before,
             by=act.name,
             via=who.via,
@@ -197,7 +198,7 @@ def start(
             bulk.total, bulk.started_at = len(found), now
         else:
             found = []
-            _selection(action, query, before, who.scope).page(None, 1)  # raises what it must
+            bulk.query = _selection(action, query, before, who).query
         bulk.save(using=sql.alias(), force_insert=True)
         bulkrun.add(made, [(f.id, f.letter, f.created_at) for f in found])
         act.count = bulk.total
@@ -318,10 +319,17 @@ def _given(ids: Sequence[Any] | None, query: str | None) -> bool:
     return ids is not None
 
 
-def _selection(action: str, query: str | None, before: datetime, scope: Scope) -> Selection:
+def _selection(action: str, query: str | None, before: datetime, who: Principal) -> Selection:
     if not isinstance(query, str) or len(query) > _QUERY_LIMIT:
         raise InvalidOption("query", f"must be text of at most {_QUERY_LIMIT} characters")
-    return Selection(query, before, scope, ACTIONS[action].on_letters)
+    asked = parse(query)
+    if not asked.terms:
+        raise InvalidOption("query", "is empty: say which jobs")
+    for permission in sorted(asked.permissions):
+        if not who.may(permission):
+            raise Denied(permission)
+    # Frozen, so that "two hours ago" is the same moment whenever a portion is looked for.
+    return Selection(str(asked.frozen(before)), before, who.scope, ACTIONS[action].on_letters)
 
 
 def _sees(scope: Scope, bulk: Bulk) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import InvalidOption
-from jobs.names import flagproblem
+from jobs.names import name_problem
 from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
 
 IDS_LIMIT = 1000
@@ -66,7 +66,7 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         given["attempts"] = whole("attempts", given["attempts"], 1, 1000)
     if "priority" in given:
         given["priority"] = whole("priority", given["priority"], -100, 100)
-    if "queue" in given and (problem := flagproblem(given["queue"])):
+    if "queue" in given and (problem := name_problem(given["queue"])):
         raise InvalidOption("queue", problem)
     for flag in ("force", "reset"):
         if not isinstance(given.get(flag, False), bool):

@@ -12,7 +12,7 @@ from jobs.engine import sql
 from jobs.errors import InvalidOption
 from jobs.operate import targets
 from jobs.operate.bulkplans import IDS_LIMIT
-from jobs.operate.bulkquery import condition
+from jobs.operate.query import parse
 from jobs.principals import Scope
 
 Place = tuple[datetime, UUID]
@@ -45,7 +45,7 @@ class Selection:
         where, parameters = self._condition()
         if after is not None:
             where += " AND (j.created_at, j.id) > (%s, %s)"
-            parameters += after
+            parameters = [*parameters, *after]
         statement = f"{_BY_JOB} WHERE {where} ORDER BY j.created_at, j.id LIMIT %s"
         return [Found(*row) for row in sql.rows(statement, [*parameters, limit])]
 
@@ -63,12 +63,8 @@ class Selection:
         return [(state, kind, has, count) for state, kind, has, count in found]
 
     def _condition(self) -> tuple[str, list[Any]]:
-        where, parameters = condition(self.query)
-        parts, more = scoped(self.scope)
-        where = f"j.created_at <= %s AND {where}{parts}"
-        if self.on_letters:
-            where += " AND d.id IS NOT NULL"
-        return where, [self.before, *parameters, *more]
+        where, parameters = parse(self.query).where(self.scope, until=self.before)
+        return (f"{where} AND d.id IS NOT NULL" if self.on_letters else where), parameters
 
 
 _BY_JOB = """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from jobs import scopes
+from jobs import registry, scopes
 from jobs.engine import sql
 from jobs.errors import UnknownBatch, UnknownJob, UnknownTarget
 
@@ -29,8 +29,6 @@ _PLACES = {
     "event": "SELECT tenant, NULL FROM jobs_outbox WHERE id = %s",
     "effect": "SELECT j.tenant, j.queue FROM jobs_effect e JOIN jobs_job j ON j.id = e.job_id "
     "WHERE e.id = %s",
-    "schedule": "SELECT coalesce(options->>'tenant', ''), coalesce(options->>'queue', '') "
-    "FROM jobs_schedule WHERE name = %s",
     "breaker": "SELECT '', '' FROM jobs_breaker WHERE name = %s",
 }
 _TYPES: dict[str, type] = {
@@ -85,4 +83,24 @@ def _of_queue(name: Any) -> Place:
     return Place("", str(name))
 
 
-_FINDERS: dict[str, Callable[[Any], Place]] = {"scope": _of_scope, "queue": _of_queue}
+def _of_schedule(name: Any) -> Place:
+    """A schedule belongs to those to whom its jobs belong."""
+    if not isinstance(name, str) or "\x00" in name:
+        raise unknown("schedule", name)
+    found = sql.rows(
+        "SELECT coalesce(options->>'tenant', ''), coalesce(options->>'queue', ''), kind "
+        "FROM jobs_schedule WHERE name = %s",
+        [name],
+    )
+    if not found:
+        raise unknown("schedule", name)
+    [(tenant, queue, kind)] = found
+    handler = registry.find(kind)
+    return Place(tenant, queue or (handler.queue if handler else ""))
+
+
+_FINDERS: dict[str, Callable[[Any], Place]] = {
+    "scope": _of_scope,
+    "queue": _of_queue,
+    "schedule": _of_schedule,
+}

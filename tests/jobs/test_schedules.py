@@ -20,7 +20,7 @@ from jobs import timetable
 from jobs.engine import schedules as engine
 from jobs.engine import timetables
 from jobs.engine.reconcile import Reconciler
-from jobs.errors import InvalidOption
+from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
 from jobs.operate import schedules
 from tests.jobs.factories import move, row, sql
@@ -563,7 +563,7 @@ def test_a_removed_schedule_leaves_its_jobs(clock: Clock) -> None:
     [job_id] = engine.tick()
     schedules.remove("tidy", **WHO)
     assert row(job_id).state == "pending"
-    with pytest.raises(InvalidOption, match="there is no schedule 'tidy'"):
+    with pytest.raises(UnknownTarget, match="there is no schedule 'tidy'"):
         schedules.find("tidy")
 
 
@@ -581,9 +581,9 @@ def test_every_write_says_who_and_why(clock: Clock) -> None:
             with pytest.raises(InvalidOption) as caught:
                 write("tidy", by=by, reason=reason)
             assert caught.value.option == option
-        with pytest.raises(InvalidOption, match="there is no schedule 'nobody'"):
+        with pytest.raises(UnknownTarget, match="there is no schedule 'nobody'"):
             write("nobody", **WHO)
-        with pytest.raises(InvalidOption, match="name"):
+        with pytest.raises(UnknownTarget):
             write("a\x00b", **WHO)
     with pytest.raises(InvalidOption, match="is not paused"):
         schedules.resume("tidy", **WHO)

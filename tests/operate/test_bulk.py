@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,7 +13,14 @@ from django.db import connection
 
 import jobs
 from jobs import testing
-from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownJob, UnknownTarget
+from jobs.errors import (
+    Denied,
+    InvalidOption,
+    NotAllowed,
+    QueryError,
+    UnknownJob,
+    UnknownTarget,
+)
 from jobs.models import Audit, Bulk, BulkItem
 from jobs.operate import bulk, bulkacts, bulkrun
 from jobs.operate.bulk import Care
@@ -301,8 +309,7 @@ def test_the_first_ones_decide_about_the_rest() -> None:
     assert (made.state, made.done) == ("canary", 2)
     with testing.fail_next(Noop, jobs.Unrecoverable("still down"), times=2):
         testing.run_jobs()
-    made.refresh_from_db()
-    assert made.state == "stopped" and made.note == "2 of the first 2 failed"
+    assert run(made).state == "stopped" and made.note == "2 of the first 2 failed"
     assert [state(job_id) for job_id in failed[2:]] == ["failed"] * 2
 
 
@@ -341,8 +348,6 @@ def test_a_pace_is_kept_and_catches_up_a_little_only(set_clock: Callable[[Any], 
         ({"query": "state:failed"}, "ids"),
         ({"ids": [uuid4()] * 1001}, "ids"),
         ({"ids": None, "query": ""}, "query"),
-        ({"ids": None, "query": "colour:red"}, "query"),
-        ({"ids": None, "query": "state:odd"}, "query"),
         ({"care": Care(per_minute=0)}, "per_minute"),
         ({"care": Care(canary=-1)}, "canary"),
         ({"care": Care(stop_at=2)}, "stop_at"),
@@ -357,6 +362,14 @@ def test_bad_input_is_named(change: dict[str, Any], option: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         bulk.start(call.pop("action"), **call)
     assert caught.value.option == option
+    assert not Bulk.objects.exists()
+
+
+@pytest.mark.parametrize("query", ["colour:red", "state:odd", "state:"])
+def test_a_query_that_cannot_be_read_starts_nothing(query: str) -> None:
+    for call in (bulk.preview, partial(bulk.start, reason="x")):
+        with pytest.raises(QueryError):
+            call("retry", query=query, by="ann")
     assert not Bulk.objects.exists()
 
 
