@@ -45,8 +45,3 @@ def missing(request: HttpRequest, permission: str) -> str:
         "words": words,
         "name": f"jobs.{permission}",
     }
-
-
-def by(request: HttpRequest) -> str:
-    """Whoever is logged in, as the verbs take it."""
-    return principal(request).name

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin import charts, tables
-from jobs.admin.access import by, missing, visible
+from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
@@ -58,12 +58,12 @@ def _nothing_left(request: HttpRequest, batch: Batch) -> str:
 
 
 def _retry(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
-    count = batches.retry_failed(batch.pk, by=by(request), reason=given["reason"])
+    count = batches.retry_failed(batch.pk, by=principal(request), reason=given["reason"])
     return _("%(n)s jobs wait for another attempt.") % {"n": localize(count)}
 
 
 def _cancel(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
-    count = batches.cancel_rest(batch.pk, by=by(request), reason=given["reason"])
+    count = batches.cancel_rest(batch.pk, by=principal(request), reason=given["reason"])
     return _("%(n)s jobs were cancelled or asked to stop.") % {"n": localize(count)}
 
 

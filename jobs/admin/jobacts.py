@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
-from jobs.admin.access import by
+from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
 from jobs.operate import cancel, replay, retry
 from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
@@ -71,17 +71,17 @@ def _not_cancellable(request: HttpRequest, job: Any) -> str:
 
 
 def _retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    retry.retry(job.pk, by=by(request), reason=given["reason"], attempts=given["attempts"])
+    retry.retry(job.pk, by=principal(request), reason=given["reason"], attempts=given["attempts"])
     return _("The job waits for its next attempt.")
 
 
 def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    done = cancel.cancel(job.pk, by=by(request), reason=given["reason"], force=given["force"])
+    done = cancel.cancel(job.pk, by=principal(request), reason=given["reason"], force=given["force"])
     return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
 
 
 def _replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str, str]:
-    new = replay.replay(job.pk, by=by(request), reason=given["reason"])
+    new = replay.replay(job.pk, by=principal(request), reason=given["reason"])
     site = request.resolver_match.namespace if request.resolver_match else "admin"
     return _("A new job carries its payload."), reverse(f"{site}:jobs_job_change", args=[new])
 

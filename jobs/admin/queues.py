@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin import charts, depths
-from jobs.admin.access import by, missing
+from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration
@@ -58,13 +58,13 @@ def _not_paused(request: HttpRequest, queue: Named) -> str:
 
 def _pause(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
     pauses.pause(
-        f"queue:{queue.pk}", by=by(request), reason=given["reason"], until=given["until"]
+        f"queue:{queue.pk}", by=principal(request), reason=given["reason"], until=given["until"]
     )
     return _("The queue is paused.")
 
 
 def _resume(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
-    pauses.resume(f"queue:{queue.pk}", by=by(request), reason=given["reason"])
+    pauses.resume(f"queue:{queue.pk}", by=principal(request), reason=given["reason"])
     return _("The queue goes on.")
 
 
