@@ -83,9 +83,7 @@ def create(
     return Told(find(row.pk, by=by), _text(row.prefix, secret))
 
 
-def rotate(
-    key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(hours=24)
-) -> Told:
+def rotate(key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(hours=24)) -> Told:
     """The key has a new secret; the old one is good for the overlap, and none before it."""
     if not isinstance(overlap, timedelta) or not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise InvalidOption("overlap", "must lie between 0 and 30 days")
@@ -137,7 +135,8 @@ def visible(by: By) -> Any:
 
 
 _FIND = """
-SELECT id, name, secret_hash, CASE WHEN previous_until > jobs_clock() THEN previous_hash ELSE '' END,
+SELECT id, name, secret_hash,
+  CASE WHEN previous_until > jobs_clock() THEN previous_hash ELSE '' END,
   permissions, tenants, queues, addresses, is_staff,
   revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jobs_clock()),
   last_used_at IS NULL OR last_used_at < jobs_clock() - %s::interval
