@@ -223,14 +223,21 @@ def _problems(
         }, scope)  # fmt: skip
 
 
+_DAY = """
+SELECT coalesce(sum(count), 0)::bigint,
+  coalesce(sum(count) FILTER (WHERE outcome <> 'succeeded'), 0)::bigint
+FROM jobs_minute WHERE minute >= %s AND minute < %s AND queue = ANY(%s)
+  AND outcome IN ('succeeded', 'failed', 'retried')
+"""
+
+
 def _unusual(now: datetime, names: Sequence[str], points: Sequence[Point]) -> Iterator[Problem]:
     """The failure rate of the last ten minutes beside that of the day."""
     recent = [p for p in points if p.at >= now - timedelta(minutes=10)]
     ended, bad = _sums(recent)
     if ended < FEW:
         return
-    day = stats.series(now - timedelta(hours=24), now, step=timedelta(hours=1), by="queue")
-    all_ended, all_bad = _sums([p for name in names for p in day.get(name, ())])
+    [(all_ended, all_bad)] = sql.rows(_DAY, [now - timedelta(hours=24), now, list(names)])
     usual = (all_bad - bad) / max(1, all_ended - ended)
     if bad / ended > max(0.05, 3 * usual):
         yield Problem(
@@ -259,7 +266,8 @@ def _late_schedules() -> Iterator[Problem]:
     patience = 60 + 4 * conf.settings().TICK
     for name, error in sql.rows(
         "SELECT name, error FROM jobs_schedule WHERE enabled AND (error <> '' "
-        "OR (paused_at IS NULL AND next_slot < jobs_clock() - %s * interval '1 s')) ORDER BY name LIMIT %s",
+        "OR (paused_at IS NULL AND next_slot < jobs_clock() - %s * interval '1 s')) "
+        "ORDER BY name LIMIT %s",
         [patience, SHOWN],
     ):
         text = error or _("Its time has passed and no scheduler has made its job")
@@ -360,6 +368,13 @@ class Throughput:
     deploys: tuple[Deploy, ...]
 
 
+# Durations by bucket are most of a row; a chart of counts does not add them up.
+_CHART = """
+SELECT date_bin(%s, minute, %s), outcome, sum(count)::bigint FROM jobs_minute
+WHERE minute >= %s AND minute < %s AND (%s::text IS NULL OR queue = %s) GROUP BY 1, 2
+"""
+
+
 def throughput(
     span: Literal["1h", "3h", "24h", "7d"] = "3h", *, by: By, queue: str | None = None
 ) -> Throughput:
@@ -372,7 +387,14 @@ def throughput(
     back, step = SPANS[span]
     with reads.bounded():
         [(now,)] = sql.rows("SELECT jobs_clock()")
-        points = stats.series(now - back, now, step=step, queue=queue)[""]
+        since = (now - back).replace(second=0, microsecond=0)
+        counted: dict[datetime, dict[str, int]] = defaultdict(dict)
+        for at, outcome, number in sql.rows(_CHART, [step, since, since, now, queue, queue]):
+            counted[at][outcome] = number
+        steps = range(-(-(now - since) // step))
+        points = [
+            Point(since + step * n, step.total_seconds(), counted[since + step * n]) for n in steps
+        ]
         marks = sql.rows(
             "SELECT at, version, by FROM jobs_deploy WHERE at >= %s ORDER BY at DESC LIMIT 100",
             [now - back],

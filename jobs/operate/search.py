@@ -20,8 +20,8 @@ from jobs.errors import InvalidOption, JobsError
 from jobs.models import Job
 from jobs.operate import reads
 from jobs.operate.query import Query, parse
-from jobs.operate.query.keys import PAYLOAD, is_selective, kept
-from jobs.operate.query.terms import in_scope
+from jobs.operate.query.keys import PARTS, PAYLOAD, Condition, is_selective, kept
+from jobs.operate.query.terms import Term, in_scope
 from jobs.operate.reads import Count
 from jobs.principals import By, Scope, principal
 
@@ -193,20 +193,30 @@ def _small_set(query: Query) -> list[UUID] | None:
     for key in dict.fromkeys(t.key for t in query.terms if t.op == ":" and not t.negated):
         terms = [t for t in query.terms if (t.key, t.op, t.negated) == (key, ":", False)]
         if all(is_selective(t.key, t.value) for t in terms):
-            found = _set([t.spec.condition(t.op, t.value) for t in terms])
+            found = _set([part for t in terms for part in _parts(t)])
             if found is not None:
                 return found
     return None
 
 
+def _parts(term: Term) -> list[Condition]:
+    """Conditions of which any is enough, each of one index."""
+    if term.key == "is" and term.value in PARTS:
+        return [(part, []) for part in PARTS[term.value]]
+    return [term.spec.condition(term.op, term.value)]
+
+
 def _set(conditions: Sequence[tuple[str, list[Any]]]) -> list[UUID] | None:
     """The ids that the conditions find, where they are few enough."""
-    text = " OR ".join(f"({condition})" for condition, _ in conditions)
-    found = sql.rows(
-        f"SELECT j.id FROM jobs_job j WHERE {text} LIMIT %s",  # noqa: S608
-        [*(one for _, some in conditions for one in some), SET_LIMIT + 1],
-    )
+    found = sql.rows(*_union(conditions, SET_LIMIT + 1))
     return None if len(found) > SET_LIMIT else [row[0] for row in found]
+
+
+def _union(conditions: Sequence[Condition], limit: int) -> tuple[str, list[Any]]:
+    """The statement for ids of the jobs for which any of the conditions holds."""
+    part = "(SELECT j.id FROM jobs_job j WHERE {} LIMIT %s)"
+    parts = " UNION ".join(part.format(condition) for condition, _ in conditions)
+    return parts, [one for _, some in conditions for one in (*some, limit)]
 
 
 def _streams(query: Query) -> list[tuple[str, tuple[str, ...]]]:
@@ -259,11 +269,9 @@ def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
 
 def _count(tab: Query, asked: Query, scope: Scope) -> Count:
     if not asked.terms and scope.is_everything:
-        where, parameters = tab.where()
-        found = sql.rows(
-            f"SELECT count(*) FROM (SELECT 1 FROM jobs_job j WHERE {where} LIMIT %s) s",  # noqa: S608
-            [*parameters, reads.MOST + 1],
-        )
+        conditions = [part for term in tab.terms for part in _parts(term)] or [("true", [])]
+        parts, parameters = _union(conditions, reads.MOST + 1)
+        found = sql.rows(f"SELECT count(*) FROM ({parts}) s", parameters)  # noqa: S608
         return reads.count(found[0][0])
     where, parameters = _where((asked, tab), scope)
     source, given, way = _source((asked, tab), None, True)

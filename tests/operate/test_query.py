@@ -174,7 +174,7 @@ def asked(draw: st.DrawFn) -> Term:
     }
     times = st.integers(1, 60).map(lambda n: f"-{n}m")
     names = st.sampled_from(POOL)
-    value = values[key] if key in values else (names if op == ":" else times)
+    value = values.get(key, names if op == ":" else times)
     return Term(key, op, draw(value), draw(st.booleans()))
 
 

@@ -132,6 +132,15 @@ IS: Mapping[str, str] = {
     "unfinished": "j.state IN ('blocked', 'pending', 'queued', 'running')",
     "replayed": "j.replayed_by IS NOT NULL",
 }
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "waiting": (
+        "j.state = 'queued' AND j.state IN ('queued', 'running')",
+        "j.state = 'pending' AND j.wait = 0",
+        "j.state = 'pending' AND j.wait = 2 AND j.exclusive_key IS NOT NULL",
+        "j.state = 'pending' AND j.wait = 2 AND j.limit_key IS NOT NULL",
+    ),
+}
+"""The same, where no one index finds it, as parts that have one each; they may overlap."""
 _WIDE = ("finished", "unfinished", "replayed")
 
 

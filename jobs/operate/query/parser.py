@@ -22,7 +22,7 @@ def parse(text: str) -> Query:
         raise QueryError(0, "a query must be text")
     if _is_id(text.strip()):
         return Query((Term("id", ":", str(UUID(text.strip()))),))
-    terms = []
+    terms: list[Term] = []
     for piece in pieces(text):
         if len(terms) == TERM_LIMIT:
             raise QueryError(piece.position, f"more than {TERM_LIMIT} conditions")
