@@ -146,8 +146,8 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "legend": charts.legend([p for p in shown["parts"] if p.value or p.tone in ("green", "red")]),
         "left": max((batch.total or now.total) - shown["done"], 0),
         "so_far": now.total if batch.total is None else None,
-        "rate": round(now.rate * 60),
-        "eta": duration(now.eta) if now.eta is not None else "",
+        "rate": _rough(now.rate * 60),
+        "eta": duration(_rough(now.eta)) if now.eta is not None else "",
         "took": duration((batch.finished_at - batch.created_at).total_seconds())
         if batch.finished_at else "",
         "causes": list(now.causes.items()),
@@ -161,3 +161,9 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "look": look(_state(batch)),
         "api": f"GET /batches/{batch.pk}",
     }  # fmt: skip
+
+
+def _rough(number: float) -> int:
+    """Two digits of it: more would change with every look."""
+    digits = max(len(str(int(number))) - 2, 0)
+    return round(round(number / 10**digits) * 10**digits)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
+from django.forms import Media
 from django.http import HttpRequest
 from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy
+
+from jobs.admin.base import MEDIA, ModelAdmin
 
 if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Any]
     AnyPaginator = Paginator[Any]
-else:  # at run time Django's classes take no parameters
-    ModelAdmin = admin.ModelAdmin
+else:  # at run time Django's class takes no parameters
     AnyPaginator = Paginator
 
 PAGE = 50
@@ -66,7 +67,11 @@ class ReadOnlyAdmin(ModelAdmin):
     list_max_show_all = 0
     show_full_result_count = False
     sortable_by = ()
-    search_help_text = "an id"
+    search_help_text: Any = gettext_lazy("an id")
+
+    @property
+    def media(self) -> Media:
+        return super().media + MEDIA
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -71,7 +71,11 @@ def _asked(request: HttpRequest) -> dict[str, Any]:
     """The jobs that the page was asked for: by their ids, or by a query."""
     if request.GET.get("all"):
         return {"query": request.GET.get("query", "")}
-    return {"ids": request.GET.getlist("_selected")[: bulk.IDS_LIMIT]}
+    on_letters = ACTIONS[request.GET["action"]].on_letters
+    given = request.GET.getlist("_selected")[: bulk.IDS_LIMIT]
+    if on_letters:
+        return {"ids": [int(text) for text in given if text.isascii() and text.isdigit()]}
+    return {"ids": [one for text in given if (one := as_uuid(text)) is not None]}
 
 
 def _why_not(request: HttpRequest, row: Any) -> str:

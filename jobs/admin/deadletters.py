@@ -26,7 +26,7 @@ from jobs.admin.words import REASONS
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import DeadLetter, Job
-from jobs.operate import causes, deadletters, search, stats
+from jobs.operate import bulk, causes, replay, retry, search, stats
 
 STATES = ("open", "retried", "replayed", "discarded", "expired")
 
@@ -36,8 +36,8 @@ def _closed(request: HttpRequest, letter: DeadLetter) -> str:
 
 
 def _retry(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.retry_letter(
-        letter.pk, by=principal(request), reason=given["reason"], attempts=given["attempts"]
+    retry.retry(
+        letter.job_id, by=principal(request), reason=given["reason"], attempts=given["attempts"]
     )
     return _("The job waits for its next attempt.")
 
@@ -50,12 +50,14 @@ def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
 
 
 def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.replay_letter(letter.pk, by=principal(request), reason=given["reason"])
+    replay.replay(letter.job_id, by=principal(request), reason=given["reason"])
     return _("A new job carries its payload.")
 
 
 def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.discard_letter(letter.pk, by=principal(request), reason=given["reason"])
+    bulk.start(
+        "discard_letter", ids=[letter.pk], by=principal(request), reason=given["reason"]
+    )
     return _("The dead letter is discarded.")
 
 

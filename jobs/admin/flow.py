@@ -1,4 +1,4 @@
-"""The pages of flow control: batches, schedules, effects, and what holds jobs back."""
+"""Plain lists: effects, pauses, limits, exclusive keys and breakers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
 
 from jobs.admin import show
 from jobs.admin.bounded import ReadOnlyAdmin
-from jobs.admin.filters import KindFilter, Known
-from jobs.models import Batch, Blackout, Breaker, Effect, Limiter, Pause, Schedule, Slot
+from jobs.admin.filters import Known
+from jobs.models import Breaker, Effect, Limiter, Pause, Slot
 from jobs.operate.shown import public_data
 
 
@@ -29,10 +28,6 @@ class _StateFilter(Known):
 
     def values(self) -> Iterable[str]:
         return self.states
-
-
-class BatchStateFilter(_StateFilter):
-    states = ("open", "sealed", "done")
 
 
 class EffectStateFilter(_StateFilter):
@@ -60,99 +55,6 @@ def link_to_job(site: str, job_id: object) -> SafeString:
     """The page of the job."""
     url = reverse(f"{site}:jobs_job_change", args=[job_id])
     return format_html('<a href="{}">{}</a>', url, job_id)
-
-
-@admin.register(Batch)
-class BatchAdmin(ReadOnlyAdmin):
-    """Jobs that belong together, and how many of them have ended how."""
-
-    list_display = ("id", "name", "state", "tenant", "ended", "failed", "created_at", "finished_at")
-    list_filter = (BatchStateFilter,)
-    search_fields = ("id",)
-    fields = (
-        "id",
-        "name",
-        "state",
-        "tenant",
-        "total",
-        "succeeded",
-        "failed",
-        "cancelled",
-        "expired",
-        "generation",
-        "created_at",
-        "sealed_at",
-        "finished_at",
-        "shown_callbacks",
-        "called",
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        match = request.resolver_match
-        if match is not None and str(match.url_name).endswith("_changelist"):
-            return found.defer("callbacks", "called")
-        return found
-
-    @admin.display(description="ended")
-    def ended(self, batch: Batch) -> str:
-        count = batch.succeeded + batch.failed + batch.cancelled + batch.expired
-        if batch.total is None:
-            return _("%(count)d so far") % {"count": count}
-        return _("%(count)d of %(total)d") % {"count": count, "total": batch.total}
-
-    @admin.display(description="callbacks")
-    def shown_callbacks(self, batch: Batch) -> SafeString:
-        return show.pretty(public_data(batch.callbacks))
-
-
-@admin.register(Schedule)
-class ScheduleAdmin(_NamedAdmin):
-    """Rules of the clock, and the slots that they come to next."""
-
-    list_display = ("name", "kind", "rule", "enabled", "paused_at", "next_slot", "error")
-    list_filter = ("enabled", KindFilter)
-    search_fields = ("name",)
-    fields = (
-        "name",
-        "kind",
-        "rule",
-        "missed",
-        "overlap",
-        "enabled",
-        "is_declared",
-        "last_slot",
-        "next_slot",
-        "error",
-        "paused_at",
-        "paused_by",
-        "paused_reason",
-        "paused_until",
-        "shown_payload",
-        "shown_options",
-        "created_at",
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        match = request.resolver_match
-        if match is not None and str(match.url_name).endswith("_changelist"):
-            return found.defer("payload", "options")
-        return found
-
-    @admin.display(description="rule")
-    def rule(self, schedule: Schedule) -> str:
-        if schedule.interval is not None:
-            return _("every %(seconds)g s") % {"seconds": schedule.interval}
-        return f"{schedule.cron} {schedule.time_zone}"
-
-    @admin.display(description="payload")
-    def shown_payload(self, schedule: Schedule) -> SafeString:
-        return show.pretty(public_data(schedule.payload))
-
-    @admin.display(description="options")
-    def shown_options(self, schedule: Schedule) -> SafeString:
-        return show.pretty(schedule.options)
 
 
 @admin.register(Effect)
@@ -202,21 +104,6 @@ class PauseAdmin(_NamedAdmin):
 
     list_display = ("scope", "reason", "by", "created_at", "until")
     search_fields = ("scope",)
-
-
-@admin.register(Blackout)
-class BlackoutAdmin(_NamedAdmin):
-    """Times of the week in which nothing of a scope starts."""
-
-    list_display = ("scope", "weekdays", "start", "end", "time_zone", "enabled", "reason")
-    list_filter = ("enabled",)
-    search_fields = ("scope",)
-    fields = ("scope", "weekdays", "start", "end", "time_zone", "enabled", "reason")
-
-    @admin.display(description="days")
-    def weekdays(self, window: Blackout) -> str:
-        names = (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))
-        return ", ".join(names[day] for day in sorted(window.days)) or _("every day")
 
 
 @admin.register(Limiter)
