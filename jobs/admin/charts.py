@@ -161,7 +161,7 @@ def _points(values: Sequence[float], top: float) -> str:
 
 
 def _grid(top: float) -> SafeString:
-    rows = ((f"{14 + 150 * (1 - share):.0f}", f"{10 + 150 * (1 - share):.0f}", localize(top * share))
+    rows = ((f"{14 + 150 * (1 - share):.0f}", f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share)))
             for share in (0.0, 0.5, 1.0))  # fmt: skip
     return format_html_join(
         "",
@@ -169,6 +169,10 @@ def _grid(top: float) -> SafeString:
         '<text x="2" y="{1}" class="jd-axis">{2}</text>',
         rows,
     )
+
+
+def _plain(number: float) -> float:
+    return int(number) if number == int(number) else number
 
 
 def _hours(starts: Sequence[datetime]) -> SafeString:

@@ -268,7 +268,7 @@ def _health(request: HttpRequest) -> dict[str, Any]:
     return {
         "oldest": oldest,
         "inflow": localize(sum(letters)),
-        "hour": localize(letters[-1] if letters else 0),
+        "hour": localize(sum(letters[-2:])),
         "spark": charts.spark(letters, words, "red"),
     }
 

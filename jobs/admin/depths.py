@@ -85,11 +85,13 @@ def queue_names(request: HttpRequest) -> list[str]:
 
 def queues_now(request: HttpRequest) -> list[QueueNow]:
     """The queues within sight, in four statements."""
-    names = queue_names(request)
-    values = {"names": names, "cap": CAP + 1, "lanes": LANES, "tenants": None}
+    values: dict[str, Any] = {"cap": CAP + 1, "lanes": LANES, "tenants": None}
     later = {row[0]: row[1:] for row in _rows(_LATER, values)}
     more = any(row[2] > CAP for row in later.values())
     stops = {pause.scope: pause for pause in pauses.paused()}
+    seen = principal(request).scope
+    names = {*queue_names(request), *later, *(s[6:] for s in stops if s.startswith("queue:"))}
+    values["names"] = sorted(name for name in names if seen.covers(queue=name))
     black = _blackouts()
     found = []
     for name, waiting, oldest, running, limit, workers, slots in _rows(_QUEUES, values):

@@ -250,7 +250,7 @@ def _same_kind(job: Job) -> dict[str, Any]:
     points = stats.series(now - day, now, step=hour, kind=job.kind)[""]
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
-    whole = stats.series(now - day, now, step=day, kind=job.kind)[""][-1]
+    whole = stats.series(now - day, now, step=day + hour, kind=job.kind)[""][-1]
     return {
         "done": charts.spark(done, _("%(n)d succeeded in the last 24 hours") % {"n": sum(done)}),
         "bad": charts.spark(bad, _("%(n)d failed in the last 24 hours") % {"n": sum(bad)}, "red"),

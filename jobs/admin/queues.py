@@ -109,7 +109,7 @@ class QueueAdmin(PlatformAdmin):
         }
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        if key not in depths.queue_names(request):
+        if key not in {q.name for q in depths.queues_now(request)}:
             return None
         return Named(key, next((p for p in pauses.paused() if p.scope == f"queue:{key}"), None))
 
@@ -145,7 +145,7 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
     lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
-    whole = stats.series(now - timedelta(days=1), now, step=timedelta(days=1), queue=queue)[""][-1]
+    whole = stats.series(now - timedelta(days=1), now, step=timedelta(hours=25), queue=queue)[""][-1]
     return {
         "svg": charts.throughput([p.at for p in points], lines),
         "legend": charts.legend([charts.Part(l.label, 0, l.tone) for l in lines], values=False),

@@ -17,7 +17,7 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "job-running": f"job/{ids['running']}/change/",
         "job-scheduled": f"job/{ids['scheduled']}/change/",
         "job-retry": f"job/{ids['job']}/do/retry/",
-        "bulk-confirm": "bulk/do/start/?action=cancel&all=1&query=",
+        "bulk-confirm": "bulk/do/start/?action=cancel&all=1&query=kind:test.*",
         "bulks": "bulk/",
         "bulk": f"bulk/{ids['bulk']}/change/",
         "letters": "deadletter/",
