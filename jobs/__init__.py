@@ -21,6 +21,7 @@ from jobs.context import Context
 from jobs.effects import Happened, Intent, NotHappened, Unknown
 from jobs.errors import (
     BreakerError,
+    Changed,
     ConfigError,
     Denied,
     DuplicateJob,
@@ -106,6 +107,7 @@ _LAZY = {
 __all__ = [
     "Attempt",
     "BreakerError",
+    "Changed",
     "CircuitOpen",
     "ConfigError",
     "Context",

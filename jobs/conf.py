@@ -98,6 +98,8 @@ class Settings:
     """Key of blind indexes."""
     KEEP_AUDIT: timedelta = timedelta(days=730)
     """How long it can be looked up who did what."""
+    VERSION: str = ""
+    """The project's version, shown with its workers."""
     SCOPE: str = ""
     """Dotted path of a function that answers which tenants and queues a user may see."""
     API_DOCS: bool = False

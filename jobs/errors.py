@@ -13,6 +13,7 @@
     ├── NotAllowed              the state of a job or batch does not allow the action
     │   └── KeyTaken            another unfinished job has the unique key
     ├── Denied                  a permission is missing
+    ├── Changed                 somebody has changed it since the caller read it
     ├── UnknownTarget           there is no such thing, or none that the caller may see
     │   ├── UnknownJob          no job has this id
     │   └── UnknownBatch        no batch has this id
@@ -120,7 +121,7 @@ class NotAllowed(JobsError):
     """The present state does not allow the action; says which states would."""
 
     def __init__(
-        self, action: str, subject: UUID, state: object, allowed: Iterable[object]
+        self, action: str, subject: object, state: object, allowed: Iterable[object]
     ) -> None:
         self.action, self.subject, self.state = action, subject, str(state)
         self.allowed = [str(one) for one in allowed]
@@ -142,6 +143,14 @@ class Denied(JobsError):
     def __init__(self, permission: str) -> None:
         self.permission = permission
         super().__init__(f"permission {permission!r} is missing")
+
+
+class Changed(JobsError):
+    """Somebody has changed it since the caller read it; nothing was written."""
+
+    def __init__(self, kind: str, target: object) -> None:
+        self.kind, self.target = kind, target
+        super().__init__(f"{kind} {target} has changed since it was read")
 
 
 class UnknownTarget(JobsError):

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Schema
@@ -35,6 +35,8 @@ from jobs.operate import acts
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 READ_TIMEOUT = "3s"
+REPEATS = 4
+_REPEATABLE = ("40P01", "40001", "55P03")
 Endpoint = Callable[..., Any]
 
 
@@ -204,7 +206,7 @@ def _guarded(rules: _Rules, run: Callable[..., HttpResponseBase]) -> Callable[..
             operation.api = _Api(operation.api, operation, rules)
         request.jobs_path = path  # type: ignore[attr-defined]
         try:
-            response = _once(lambda: run(request, **path), request)
+            response = _repeated(lambda: run(request, **path), request)
         except Exception as error:  # of the transaction itself
             response = problem.answer(request, error)
         window = getattr(request, "jobs_window", None)
@@ -217,6 +219,20 @@ def _guarded(rules: _Rules, run: Callable[..., HttpResponseBase]) -> Callable[..
         return response
 
     return view
+
+
+def _repeated(run: Callable[[], HttpResponseBase], request: HttpRequest) -> HttpResponseBase:
+    """The answer of the first attempt that no other transaction is in the way of."""
+    for _ in range(REPEATS):
+        response = _once(run, request)
+        error = getattr(request, "jobs_error", None)
+        if not isinstance(error, DatabaseError) or sql.sqlstate(error) not in _REPEATABLE:
+            return response
+        if sql.in_transaction():  # somebody else's, which is broken
+            return response
+        request.jobs_error = request.jobs_ticket = None  # type: ignore[attr-defined]
+    busy = Problem(409, "busy", "others are at it; try again", headers={"Retry-After": "1"})
+    return problem.response(request, busy)
 
 
 def _once(run: Callable[[], HttpResponseBase], request: HttpRequest) -> HttpResponseBase:

@@ -82,7 +82,7 @@ def begin(
     if key is None:
         return None
     place = (principal, str(request.method), request.get_full_path()[:2000], key)
-    whole = request.content_type.encode() + b"\0" + request.body
+    whole = (request.content_type or "").encode() + b"\0" + request.body
     ticket = Ticket(place, hashlib.sha256(whole).hexdigest(), tuple(secrets))
     if sql.rows(_LOCK, ["\0".join(place).replace("\0", "\n")]) != [(True,)]:
         raise Problem(

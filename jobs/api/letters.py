@@ -12,6 +12,7 @@ from jobs.api.endpoints import Section
 from jobs.api.jobs import replayed
 from jobs.api.schemas import LetterOut, ReplayedOut, ReplayIn, RetryIn
 from jobs.api.told import told_letter
+from jobs.engine import sql
 from jobs.errors import NotAllowed
 from jobs.models import DeadLetter
 from jobs.operate.retry import retry
@@ -91,7 +92,10 @@ def _seen(who: Principal, number: int) -> DeadLetter:
 
 def _open(who: Principal, number: int) -> DeadLetter:
     """The dead letter, which is open and stays so until this transaction ends."""
-    letter = sight.one(sight.letters(who).select_for_update(of=("self",)), "deadletter", number)
+    job_id = _seen(who, number).job_id
+    # The job's row is the lock of both, and comes before its letters.
+    sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [job_id])
+    letter = _seen(who, number)
     if letter.state != "open":
         raise NotAllowed("decide about", letter.job_id, letter.state, ["open"])
     return letter

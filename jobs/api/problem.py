@@ -183,6 +183,10 @@ def _of_ours(error: errors.JobsError) -> Problem | None:
     if isinstance(error, errors.EffectError | errors.BreakerError):
         unknown = "there is no" in told
         return Problem(404 if unknown else 409, "not-found" if unknown else "invalid-state", told)
+    if isinstance(missing := getattr(error, "permission", None), str):
+        return Problem(403, "denied", told, permission=missing)
+    if type(error).__name__ == "TooSlow":
+        return Problem(400, "too-expensive", told)
     position = getattr(error, "position", None)
     if isinstance(position, int):
         return Problem(400, "invalid-query", told, position=position, pointer="?query")
@@ -236,8 +240,10 @@ def _pointer(*parts: str) -> str:
     return "".join("/" + one.replace("~", "~0").replace("/", "~1") for one in found)[:500]
 
 
-def answer(request: HttpRequest, error: Exception) -> HttpResponse:
+def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
     """The error as a problem; a fault of ours is logged, and nothing of it told."""
+    if isinstance(error, type):
+        error = error()
     found = of(error)
     if found is None:
         log.error(

@@ -96,7 +96,7 @@ def check_body(request: HttpRequest) -> None:
         return
     if len(body) > limit:
         raise Unusable(413, "too-large", "", f"the body is larger than {limit} bytes")
-    if body and not request.content_type.startswith("multipart/"):
+    if body and not (request.content_type or "").startswith("multipart/"):
         _check_json(body)
 
 

@@ -18,6 +18,7 @@ from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
 from jobs.models.search import Deploy, Search
+from jobs.models.worker import Worker
 
 __all__ = [
     "Answer",
@@ -49,4 +50,5 @@ __all__ = [
     "Schedule",
     "Search",
     "Slot",
+    "Worker",
 ]

@@ -118,7 +118,7 @@ def revoke(key_id: int, *, by: By, reason: str) -> ApiKey:
 
 def find(key_id: int, *, by: By) -> ApiKey:
     """The key, where whoever asks sees as much as it does; raises UnknownTarget."""
-    row = _rows().filter(pk=key_id).first()
+    row: ApiKey | None = _rows().filter(pk=key_id).first()
     if row is None or not _is_within(principals.principal(by).scope, row):
         raise UnknownTarget("apikey", key_id)
     return row

@@ -29,6 +29,7 @@ from jobs.principals import By
 
 CHUNK = 1000
 CAUSES = 20
+NOTE_LIMIT = 500
 
 
 class OpenBatch:
@@ -276,6 +277,16 @@ def retry_failed(batch_id: UUID, *, by: By, reason: str = "", attempts: int = 1)
     with _act("retry_failed", "retry_job", batch_id, by, reason) as act:
         act.count = _retry_failed(batch_id, act.name, reason, attempts)
         return act.count
+
+
+def note(batch_id: UUID, text: str, *, by: By) -> None:
+    """The batch has this note; an empty text takes it away."""
+    with _act("note", "edit_job", batch_id, by, "") as act:
+        if text != "" and (problem := label_problem(text, NOTE_LIMIT)):
+            raise InvalidOption("text", problem)
+        [(before,)] = sql.rows("SELECT note FROM jobs_batch WHERE id = %s FOR UPDATE", [batch_id])
+        sql.run("UPDATE jobs_batch SET note = %s WHERE id = %s", [text, batch_id])
+        act.changed({"note": before}, {"note": text})
 
 
 def _retry_failed(batch_id: UUID, by: str, reason: str, attempts: int) -> int:

@@ -6,6 +6,7 @@ hold up no other job.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django.db import transaction
 
-from jobs import scopes
-from jobs.engine import closures, sql
+from jobs import registry, scopes
+from jobs.clockwork import upcoming
+from jobs.engine import closures, sql, timetables
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Blackout
 from jobs.operate import acts, targets
@@ -120,7 +122,7 @@ def _is_id(number: object) -> bool:
 
 def update(number: int, *, by: By, reason: str | None = None, **changes: Any) -> Blackout:
     """The window has these new values: scope, start, end, days, time_zone, enabled, reason."""
-    return _update(number, by, reason, changes, why="" if reason is None else reason)
+    return _update(number, by, reason or None, changes, why=reason or "")
 
 
 def _update(
@@ -197,7 +199,7 @@ def impact(scope: str, until: datetime) -> Impact:
     """How many jobs of the scope wait and would be due before then."""
     what, name = scopes.split(scope)
     names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
-    column = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}[what]
+    column = _COLUMNS[what]
     if what == "key":
         statement = _INDEXED.format(column=column)
         parameters: list[Any] = [[name], until, COUNT_LIMIT + 1]
@@ -208,6 +210,84 @@ def impact(scope: str, until: datetime) -> Impact:
     return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
 
 
+AHEAD = timedelta(days=7)
+SLOT_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a window holds back in the next seven days."""
+
+    spans: tuple[Span, ...]
+    waiting: Impact
+    """Jobs that wait already and fall due within."""
+    slots: dict[str, int]
+    """Slots of schedules within, by the schedule's name; at most a thousand are looked at."""
+
+
+def impact_of(number: int) -> Ahead:
+    """What the window of this id holds back in the next seven days; raises UnknownBlackout."""
+    found = Blackout.objects.using(sql.alias()).filter(pk=number) if _is_id(number) else None
+    row = found.first() if found is not None else None
+    if row is None:
+        raise UnknownBlackout(number)
+    return ahead(row.scope, row.start, row.end, days=row.days, time_zone=row.time_zone)
+
+
+def ahead(
+    scope: str, start: time, end: time, *, days: Sequence[int] = (), time_zone: str = "UTC"
+) -> Ahead:
+    """What such a window would hold back in the next seven days; writes nothing."""
+    row = Blackout(scope=scope, start=start, end=end, days=days, time_zone=time_zone, reason="-")
+    _check(row)
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    window = closures.window(row.start, row.end, row.time_zone, row.days)
+    found = tuple(spans(window, now, now + AHEAD))
+    return Ahead(found, _due_within(row.scope, found, now), _slots_within(row.scope, found, now))
+
+
+def _due_within(scope: str, found: Sequence[Span], now: datetime) -> Impact:
+    what, _ = scopes.split(scope)
+    names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
+    # What is due already counts as due now.
+    [(held, seen)] = sql.rows(
+        _WITHIN.format(column=_COLUMNS[what]),
+        [now + AHEAD, LOOKED_AT + 1, names, now, [s[0] for s in found], [s[1] for s in found],
+         COUNT_LIMIT + 1],
+    )  # fmt: skip
+    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
+
+
+def _slots_within(scope: str, found: Sequence[Span], now: datetime) -> dict[str, int]:
+    what, name = scopes.split(scope)
+    counts: dict[str, int] = {}
+    for row in timetables.read("enabled AND paused_at IS NULL", []):
+        options = json.loads(row.options)
+        handler = registry.find(row.kind)
+        is_of = {
+            "queue": options.get("queue") or (handler.queue if handler else ""),
+            "kind": handler.kind if handler else row.kind,
+            "tenant": options.get("tenant") or "",
+            "key": options.get("exclusive") or "",
+        }
+        if is_of[what] != name:
+            continue
+        slots = [slot for slot in upcoming(row.rule(), now, SLOT_LIMIT) if slot <= now + AHEAD]
+        if inside := sum(any(a <= slot < b for a, b in found) for slot in slots):
+            counts[row.name] = inside
+    return counts
+
+
+_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}
+_WITHIN = """
+WITH waiting AS MATERIALIZED (SELECT {column} AS it, run_at FROM jobs_job
+  WHERE state IN ('pending', 'queued') AND run_at < %s LIMIT %s)
+SELECT (SELECT count(*) FROM (SELECT 1 FROM waiting w WHERE it = ANY (%s) AND EXISTS (
+    SELECT 1 FROM (SELECT greatest(w.run_at, %s) AS due) d,
+      unnest(%s::timestamptz[], %s::timestamptz[]) AS s(a, b) WHERE d.due >= s.a AND d.due < s.b)
+  LIMIT %s) c),
+  (SELECT count(*) FROM waiting)
+"""
 _INDEXED = """
 SELECT count(*), 0 FROM (SELECT 1 FROM jobs_job WHERE state IN ('pending', 'queued')
   AND {column} = ANY (%s) AND run_at < %s LIMIT %s) w

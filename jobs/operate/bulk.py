@@ -187,6 +187,7 @@ def start(
             via=who.via,
             reason=act.reason,
             scope=bulkscan.as_json(who.scope),
+            state="gathering" if not is_ids else "canary" if careful.canary else "running",
             per_minute=careful.per_minute,
             canary=careful.canary,
             stop_at=careful.stop_at,
@@ -194,7 +195,6 @@ def start(
         if is_ids:
             on_letters = ACTIONS[action].on_letters
             found = bulkscan.by_ids(list(ids or ()), who.scope, on_letters)
-            bulk.state = "canary" if careful.canary else "running"
             bulk.total, bulk.started_at = len(found), now
         else:
             found = []

@@ -91,7 +91,7 @@ def _read(where: str, parameters: list[Any], states: list[str], by: By, limit: i
     scope, more = scoped(principal(by).scope)
     statement = _LIST.format(where=where + scope, scope=scope)
     rows = sql.rows(statement, [*parameters, *more, *more, OPEN_LIMIT, states, limit])
-    return [Cause(*columns, json.loads(kinds)) for *columns, kinds in rows]
+    return [Cause(*row[:-1], kinds=json.loads(row[-1])) for row in rows]
 
 
 # ---- deciding
@@ -143,7 +143,7 @@ def _decide(
             "SELECT state FROM jobs_cause WHERE fingerprint = %s FOR UPDATE", [fingerprint]
         )
         if state not in allowed:
-            raise NotAllowed(verb, fingerprint, state, allowed)  # type: ignore[arg-type]
+            raise NotAllowed(verb, fingerprint, state, allowed)
         sql.run(
             "UPDATE jobs_cause SET state = %s, ignored_until = %s, decided_by = %s, "
             "decided_at = jobs_clock() WHERE fingerprint = %s",

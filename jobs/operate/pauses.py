@@ -38,7 +38,7 @@ def pause(
     """
     scope = scopes.checked(scope)
     with _act("pause", scope, by, reason) as act:
-        _check_until(until)
+        check_until(until)
         if running not in ("finish", "stop"):
             raise InvalidOption("running", f"must be 'finish' or 'stop', got {running!r}")
         reason, who = act.reason, act.name
@@ -103,7 +103,8 @@ def paused() -> list[Pause]:
     return [pause for pause in known if pause.until is None or pause.until > now]
 
 
-def _check_until(until: object) -> None:
+def check_until(until: object) -> None:
+    """The end of what people set lies ahead, where it has one."""
     if until is None:
         return
     if not isinstance(until, datetime) or until.utcoffset() is None:

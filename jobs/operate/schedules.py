@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 from uuid import UUID
 
 from jobs import registry, timetable
@@ -17,7 +17,7 @@ from jobs.backoff import Duration
 from jobs.clockwork import aware, upcoming
 from jobs.engine import schedules as engine
 from jobs.engine import sql, timetables
-from jobs.engine.timetables import Row
+from jobs.engine.timetables import Row, schedule_place
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
 from jobs.names import label_problem
@@ -94,6 +94,98 @@ def remove(name: str, *, by: By, reason: str) -> None:
         if row.is_declared and row.enabled:
             raise InvalidOption("name", f"schedule {name!r} is declared in code; pause it instead")
         sql.run("DELETE FROM jobs_schedule WHERE id = %s", [row.id])
+
+
+def edit(
+    name: str,
+    *,
+    by: By,
+    reason: str,
+    payload: Payload | None = None,
+    cron: str | None = None,
+    interval: Duration | None = None,
+    time_zone: str | None = None,
+    missed: Missed | None = None,
+    overlap: Overlap | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Schedule:
+    """The schedule has these new values from its next slot on; what is not given stays.
+
+    ``options`` replaces all of them. One that the code declares is changed there.
+    """
+    with _act("edit", name, by, reason) as act:
+        row = _lock(name)
+        if row.is_declared:
+            raise InvalidOption("name", f"schedule {name!r} is declared in code; change it there")
+        before = find(name)
+        if cron is None and interval is None:
+            cron, interval = row.cron or None, row.interval
+            zone = time_zone or (row.time_zone if cron else None)
+        else:
+            zone = time_zone or (row.time_zone if cron and row.cron else None)
+        kept = timetable.revived(before.options) if options is None else options
+        if payload is None:
+            model = registry.get(row.kind).payload
+            payload = model.from_text(row.payload, row.payload_version, schedule_place(name))
+        made = timetable.timetable(
+            name,
+            payload,
+            cron=cron,
+            interval=interval,
+            time_zone=zone,
+            missed=missed or cast("Missed", before.missed),
+            overlap=overlap or cast("Overlap", before.overlap),
+            options=kept,
+        )
+        if not act.principal.scope.covers(*place_of(payload, made.options)):
+            raise InvalidOption("options", "put its jobs where you may not act")
+        timetables.adapt(row, made)
+        changed = find(name)
+        act.changed(shown(before), shown(changed))
+        if payload.kind != row.kind or changed.payload != before.payload:
+            act.note(payload="edited")
+        return changed
+
+
+BACKFILL_LIMIT = 1000
+
+
+def backfill(name: str, start: datetime, end: datetime, *, by: By, reason: str) -> list[UUID]:
+    """Each slot from ``start`` to ``end`` that has no job gets one; answers their ids.
+
+    The past only, and at most a thousand slots; jobs may overlap. ``backfill_preview`` shows
+    which slots that concerns.
+    """
+    with _act("backfill", name, by, reason) as act:
+        row = _lock(name)
+        slots = _gaps(row, start, end)
+        made = [job for slot in slots if (job := engine.make_job(row, slot)) is not None]
+        act.count = len(made)
+        act.note(start=start, end=end)
+        return made
+
+
+def backfill_preview(name: str, start: datetime, end: datetime) -> list[datetime]:
+    """The slots from ``start`` to ``end`` that have no job."""
+    return _gaps(_known(timetables.read("name = %s", [_text(name)]), name), start, end)
+
+
+def _gaps(row: Row, start: datetime, end: datetime) -> list[datetime]:
+    begin, until = aware("start", start), aware("end", end)
+    if until > row.now:
+        raise InvalidOption("end", "lies ahead: only what has passed can be made up for")
+    if begin > until:
+        raise InvalidOption("start", "is later than the end")
+    slots = upcoming(row.rule(), begin - timedelta(microseconds=1), BACKFILL_LIMIT + 1)
+    slots = [slot for slot in slots if slot <= until]
+    if len(slots) > BACKFILL_LIMIT:
+        raise InvalidOption("end", f"makes more than {BACKFILL_LIMIT} slots; take a shorter time")
+    have = sql.rows(
+        "SELECT slot_at FROM jobs_job WHERE schedule_id = %s AND slot_at = ANY (%s)",
+        [row.id, slots],
+    )
+    taken = {slot for (slot,) in have}
+    return [slot for slot in slots if slot not in taken]
 
 
 _PAUSE = """

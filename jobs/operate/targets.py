@@ -99,8 +99,19 @@ def _of_schedule(name: Any) -> Place:
     return Place(tenant, queue or (handler.queue if handler else ""))
 
 
+def _of_worker(name: Any) -> Place:
+    """A worker belongs to those who see all queues and all tenants."""
+    if not isinstance(name, str) or "\x00" in name:
+        raise unknown("worker", name)
+    found = sql.rows("SELECT 1 FROM jobs_worker WHERE name = %s", [name])
+    if not found:
+        raise unknown("worker", name)
+    return Place("", "")
+
+
 _FINDERS: dict[str, Callable[[Any], Place]] = {
     "scope": _of_scope,
     "queue": _of_queue,
     "schedule": _of_schedule,
+    "worker": _of_worker,
 }

@@ -14,6 +14,7 @@ from tests.architecture.sources import ROOT
 SURFACE = [
     "Attempt",
     "BreakerError",
+    "Changed",
     "CircuitOpen",
     "ConfigError",
     "Context",

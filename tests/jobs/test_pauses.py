@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import threading
 from collections.abc import Callable
@@ -613,7 +614,7 @@ def test_the_command_pauses_lists_and_resumes(
     assert lines[0].split() == ["CLOSED", "UNTIL", "WHY"]
     assert lines[1].startswith("kind:test.noop  2040-01-02T13:00:00+00:00  blackout window")
     assert lines[2].startswith("queue:default   2040-01-02T14:00:00+00:00  paused by ")
-    assert lines[2].endswith("(command line): moving")
+    assert lines[2].endswith(f"paused by {getpass.getuser()}: moving")
     call_command("jobs", "pauses", "resume", "queue:default", "--reason=moved", "--json")
     [left] = json.loads(capsys.readouterr().out)
     assert left == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -852,7 +853,7 @@ def test_the_command_pauses_resumes_runs_and_looks_ahead(clock: Clock) -> None:
     command("pause", "tidy", "--reason", "maintenance", "--until", "2030-05-06T13:00+00:00")
     found = schedules.find("tidy")
     assert (found.paused_reason, found.paused_until) == ("maintenance", START + 60 * MINUTE)
-    assert found.paused_by.endswith("command line)")
+    assert found.paused_by == getpass.getuser()
     assert "paused until 2030-05-06T13:00:00+00:00" in command("list")
     command("resume", "tidy", "--reason", "done")
     assert schedules.find("tidy").paused_at is None

@@ -239,10 +239,9 @@ def set_clock() -> Any:
 @pytest.mark.parametrize("held", [("run_bulk",), ("retry_job",)])
 def test_it_needs_both_permissions(held: tuple[str, ...]) -> None:
     [job_id] = dead()
-    for call in (bulk.preview, bulk.start):
-        more = {} if call is bulk.preview else {"reason": "x"}
+    for call in (bulk.preview, partial(bulk.start, reason="x")):
         with pytest.raises(Denied):
-            call("retry", ids=[job_id], by=ann(*held), **more)  # type: ignore[operator]
+            call("retry", ids=[job_id], by=ann(*held))
     assert Audit.objects.filter(outcome="denied").count() == 2
     assert not Bulk.objects.exists() and state(job_id) == "failed"
 
@@ -260,7 +259,7 @@ def test_another_tenants_jobs_do_not_exist() -> None:
     other = ann(scope=Scope(frozenset({"other"})))
     for see in (bulk.find, bulk.progress, bulk.items):
         with pytest.raises(UnknownTarget):
-            see(made.id, by=other)  # type: ignore[operator]
+            see(made.id, by=other)
     assert bulk.every(by=other) == [] and len(bulk.every(by=who)) == 1
     with pytest.raises(UnknownTarget):
         bulk.abort(made.id, by=other, reason="x")
