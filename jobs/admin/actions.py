@@ -14,9 +14,8 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -70,7 +69,8 @@ class Act:
     form: type[Reason] = Reason
     tone: str = ""
     """``primary`` or ``danger``."""
-    done: Any = gettext_lazy("Done.")
+    done: Any = ""
+    """What to say afterwards, where ``run`` says nothing."""
     template: str = "jobs/admin/confirm.html"
 
 
@@ -100,7 +100,7 @@ def back_to(request: HttpRequest, default: str) -> str:
 
 def confirm(
     page: PlatformAdmin, request: HttpRequest, act: Act, row: Any, extra: dict[str, Any]
-) -> HttpResponseBase:
+) -> HttpResponse:
     """Asks before it is done; does it when it was answered. Without the permission, 403."""
     if missing(request, act.permission):
         if request.method == "POST":
@@ -123,7 +123,7 @@ def confirm(
             _complain(form, error)
         else:
             text, where = answer if isinstance(answer, tuple) else (answer, back)
-            messages.success(request, str(text or act.done))
+            messages.success(request, str(text or act.done or _("Done.")))
             return HttpResponseRedirect(where)
     data = {
         **page.admin_site.each_context(request),

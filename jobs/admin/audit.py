@@ -45,4 +45,4 @@ class AuditAdmin(PlatformAdmin):
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {"title": row.action, "a": row, "look": outcome_look(row.outcome),
-                "url": target_url(self.admin_site.name, row), "detail": pretty(row.detail)}  # fmt: skip
+                "url": target_url(self.admin_site.name, row), "detail": pretty(row.detail)}  # fmt: skip  # noqa: E501

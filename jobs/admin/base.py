@@ -16,7 +16,12 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.forms import Media
 from django.forms.widgets import Script
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotModified,
+)
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -35,7 +40,8 @@ else:  # at run time Django's class takes no parameters
     ModelAdmin = import_string("unfold.admin.ModelAdmin") if UNFOLD else admin.ModelAdmin
 
 STYLES = ["jobs/base.css", *(["jobs/theme-unfold.css"] if UNFOLD else [])]
-MEDIA = Media(css={"all": STYLES}, js=[Script("jobs/live.js", defer=True)])
+_SCRIPTS: list[Any] = [Script("jobs/live.js", defer=True)]
+MEDIA = Media(css={"all": STYLES}, js=_SCRIPTS)
 
 
 class PlatformAdmin(ModelAdmin):
@@ -91,7 +97,7 @@ class PlatformAdmin(ModelAdmin):
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponseBase:
+    ) -> HttpResponse:
         self._check_view(request)
         data = {"title": str(self.opts.verbose_name_plural).capitalize(), **self.list_data(request)}
         return self.respond(request, self.list_template, {**data, **(extra_context or {})})
@@ -102,7 +108,7 @@ class PlatformAdmin(ModelAdmin):
         object_id: str,
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponseBase:
+    ) -> HttpResponse:
         row = self.found(request, object_id)
         data = {"title": str(row), "jd_crumbs": self.crumbs(), **self.page_data(request, row)}
         return self.respond(request, self.page_template, {**data, **(extra_context or {})})
@@ -119,7 +125,7 @@ class PlatformAdmin(ModelAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
 
-    def respond(self, request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponseBase:
+    def respond(self, request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
         """The whole page, or the one region of it that a live page asks for."""
         site = self.admin_site
         if region := request.GET.get("_fragment"):
@@ -137,7 +143,7 @@ class PlatformAdmin(ModelAdmin):
             "jd_crumbs": self.crumbs()[:1],
             **data,
         }
-        request.current_app = site.name  # type: ignore[attr-defined]
+        request.current_app = site.name
         return TemplateResponse(request, template, context)
 
     def crumbs(self) -> list[tuple[str, str]]:
@@ -188,13 +194,13 @@ class PlatformAdmin(ModelAdmin):
             *super().get_urls(),
         ]
 
-    def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponseBase:
+    def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         act = _named(self.acts, name)
         row = self.found(request, object_id)
         crumbs = [*self.crumbs(), (self.page_url(object_id), str(row))]
         return confirm(self, request, act, row, {"jd_crumbs": crumbs})
 
-    def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
         act = _named(self.list_acts, name)
         self._check_view(request)
         return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})

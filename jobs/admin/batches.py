@@ -69,7 +69,7 @@ def _cancel(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
 
 def _retry_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
     found = [_("%(n)s failed jobs get another attempt.") % {"n": localize(batch.failed)},
-             _("Those that run on already, by a replay or under the same key, are left alone.")]  # fmt: skip
+             _("Those that run on already, by a replay or under the same key, are left alone.")]  # fmt: skip  # noqa: E501
     if batch.state == "done":
         found.append(_("The batch is under way again, and its callbacks come once more."))
     return found
@@ -99,7 +99,11 @@ class BatchAdmin(PlatformAdmin):
             {"batch": b, "url": self.page_url(b.pk), "state": _state(b), **bar(b)}
             for b in found["rows"]
         ]
-        return {**found, "rows": listed, "jd_regions": {"jd-batches": "jobs/admin/parts/batches.html"}}
+        return {
+            **found,
+            "rows": listed,
+            "jd_regions": {"jd-batches": "jobs/admin/parts/batches.html"},
+        }
 
     def find(self, request: HttpRequest, key: str) -> Any:
         rows = visible(request, Batch.objects.using(sql.alias()).all(), queue=None)
@@ -143,7 +147,7 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "percent": 100 if batch.state == "done" else percent,
         "say": f"{percent // 10 * 10} %",
         "bar": shown,
-        "legend": charts.legend([p for p in shown["parts"] if p.value or p.tone in ("green", "red")]),
+        "legend": charts.legend([p for p in shown["parts"] if p.value or p.tone in ("green", "red")]),  # noqa: E501
         "left": max((batch.total or now.total) - shown["done"], 0),
         "so_far": now.total if batch.total is None else None,
         "rate": _rough(now.rate * 60),
@@ -166,4 +170,4 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
 def _rough(number: float) -> int:
     """Two digits of it: more would change with every look."""
     digits = max(len(str(int(number))) - 2, 0)
-    return round(round(number / 10**digits) * 10**digits)
+    return round(number / 10**digits) * int(10**digits)

@@ -136,7 +136,7 @@ def week_view(row: Blackout, preview: blackouts.Preview) -> SafeString:
             for a, b in preview.spans
             if a < end and b > begin
         ]
-        bars = format_html_join("", '<rect x="{}%" width="{}%" height="12" class="jd-fill-violet"/>', (
+        bars = format_html_join("", '<rect x="{}%" width="{}%" height="12" class="jd-fill-violet"/>', (  # noqa: E501
             (f"{100 * (a - begin.timestamp()) / whole:.2f}", f"{100 * (b - a) / whole:.2f}")
             for a, b in inside))  # fmt: skip
         words = "; ".join(

@@ -67,7 +67,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_max_show_all = 0
     show_full_result_count = False
     sortable_by = ()
-    search_help_text: Any = gettext_lazy("an id")
+    search_help_text = gettext_lazy("an id")
 
     @property
     def media(self) -> Media:

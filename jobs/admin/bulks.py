@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -132,7 +132,7 @@ class BulkAdmin(PlatformAdmin):
     )  # fmt: skip
     list_acts = (START,)
 
-    def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
         if name != START.name:
             raise Http404
         if missing(request, "run_bulk"):
@@ -160,7 +160,7 @@ class BulkAdmin(PlatformAdmin):
         asked = _asked(request)
         if not asked.get("ids") and "query" not in asked:
             return None, _("No job is selected.")
-        options = {"priority": 0} if action == "edit" else {}
+        options: dict[str, Any] = {"priority": 0} if action == "edit" else {}
         try:
             return bulk.preview(action, **asked, by=principal(request), **options), ""
         except JobsError as error:
@@ -192,7 +192,7 @@ class BulkAdmin(PlatformAdmin):
             "title": f"{LABELS.get(row.action, row.action)}",
             "bulk": row,
             "final": row.is_over,
-            "percent": 100 if row.state == "done" else int(100 * row.decided / row.total) if row.total else 0,
+            "percent": 100 if row.state == "done" else int(100 * row.decided / row.total) if row.total else 0,  # noqa: E501
             "rate": localize(round(now.rate * 60)),
             "eta": duration(now.eta) if now.eta is not None else "",
             "waiting": now.waiting,
@@ -212,4 +212,4 @@ def _parts(row: Bulk) -> list[Part]:
 def _bar(row: Bulk) -> dict[str, Any]:
     states = {"gathering": "filling", "canary": "running", "stopped": "failed"}
     return {"svg": charts.stacked(_parts(row), max(row.total, 1)),
-            "state": states.get(row.state, row.state), "label_of_state": row.get_state_display()}  # fmt: skip
+            "state": states.get(row.state, row.state), "label_of_state": row.get_state_display()}  # fmt: skip  # noqa: E501

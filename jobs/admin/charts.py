@@ -139,8 +139,8 @@ def throughput(
     top = _round_up(max((v for line in lines for v in line.values), default=0))
     words = "; ".join(
         _("%(label)s: %(sum)s in all, at most %(most)s")
-        % {"label": l.label, "sum": localize(sum(l.values)), "most": localize(max([*l.values, 0]))}
-        for l in lines
+        % {"label": line.label, "sum": localize(sum(line.values)), "most": localize(max([*line.values, 0]))}  # noqa: E501
+        for line in lines
     )  # fmt: skip
     return format_html(
         '<svg class="jd-chart" width="100%" height="190" role="img" aria-label="{}">{}'
@@ -157,11 +157,13 @@ def throughput(
 
 def _points(values: Sequence[float], top: float) -> str:
     last = max(len(values) - 1, 1)
-    return " ".join(f"{1000 * n / last:.1f},{150 - 150 * v / top:.1f}" for n, v in enumerate(values))
+    return " ".join(
+        f"{1000 * n / last:.1f},{150 - 150 * v / top:.1f}" for n, v in enumerate(values)
+    )
 
 
 def _grid(top: float) -> SafeString:
-    rows = ((f"{14 + 150 * (1 - share):.0f}", f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share)))
+    rows = ((f"{14 + 150 * (1 - share):.0f}", f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share)))  # noqa: E501
             for share in (0.0, 0.5, 1.0))  # fmt: skip
     return format_html_join(
         "",
@@ -239,7 +241,11 @@ def waterfall(stretches: Sequence[Stretch]) -> SafeString:
     rows = []
     for n, s in enumerate(stretches):
         y = 26 * n + 4
-        after = stretches[n + 1].waits_from or stretches[n + 1].begins if n + 1 < len(stretches) else None
+        after = (
+            stretches[n + 1].waits_from or stretches[n + 1].begins
+            if n + 1 < len(stretches)
+            else None
+        )
         waiting = format_html(
             '<rect x="{}%" y="{}" width="{}%" height="14" class="jd-fill-track"/>',
             f"{x(s.waits_from):.2f}", y, f"{max(x(s.begins) - x(s.waits_from), 0):.2f}",
@@ -260,7 +266,7 @@ def waterfall(stretches: Sequence[Stretch]) -> SafeString:
                              ((26 * n + 15, s.name) for n, s in enumerate(stretches)))  # fmt: skip
     ends = format_html_join(
         "", '<text x="100%" y="{}" text-anchor="end" class="jd-axis">{}</text>',
-        ((26 * n + 15, duration((s.ends - s.begins).total_seconds())) for n, s in enumerate(stretches)),
+        ((26 * n + 15, duration((s.ends - s.begins).total_seconds())) for n, s in enumerate(stretches)),  # noqa: E501
     )  # fmt: skip
     words = "; ".join(s.title for s in stretches)
     return format_html(

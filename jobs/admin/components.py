@@ -122,7 +122,9 @@ def capped(counted: int, cap: int) -> Capped:
     return Capped(min(counted, cap), counted > cap)
 
 
-def tile(number: object, label: object, *, url: str = "", tone: str = "", note: object = "") -> SafeString:
+def tile(
+    number: object, label: object, *, url: str = "", tone: str = "", note: object = ""
+) -> SafeString:
     """A number with its name, linked to what it counts."""
     inner = format_html(
         '<b class="{}">{}</b><span>{}</span>{}',

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -26,7 +26,7 @@ from jobs.admin.words import REASONS
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import DeadLetter, Job
-from jobs.operate import bulk, causes, replay, retry, search, stats
+from jobs.operate import causes, deadletters, search, stats
 
 STATES = ("open", "retried", "replayed", "discarded", "expired")
 
@@ -36,8 +36,8 @@ def _closed(request: HttpRequest, letter: DeadLetter) -> str:
 
 
 def _retry(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    retry.retry(
-        letter.job_id, by=principal(request), reason=given["reason"], attempts=given["attempts"]
+    deadletters.retry_letter(
+        letter.pk, by=principal(request), reason=given["reason"], attempts=given["attempts"]
     )
     return _("The job waits for its next attempt.")
 
@@ -50,14 +50,12 @@ def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
 
 
 def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    replay.replay(letter.job_id, by=principal(request), reason=given["reason"])
+    deadletters.replay_letter(letter.pk, by=principal(request), reason=given["reason"])
     return _("A new job carries its payload.")
 
 
 def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    bulk.start(
-        "discard_letter", ids=[letter.pk], by=principal(request), reason=given["reason"]
-    )
+    deadletters.discard_letter(letter.pk, by=principal(request), reason=given["reason"])
     return _("The dead letter is discarded.")
 
 
@@ -69,13 +67,13 @@ class LetterReplay(ReplayForm):
 
 ACTS = (
     Act("retry", gettext_lazy("Retry…"), "resolve_deadletter", _retry, _closed,
-        lambda r, l: [_("The same job runs again, with its payload and its id."),
+        lambda request, row: [_("The same job runs again, with its payload and its id."),
                       _("The dead letter is closed as retried.")], RetryForm, "primary"),
     Act("replay", gettext_lazy("Replay as new…"), "resolve_deadletter", _replay, _not_replayable,
-        lambda r, l: [_("A new job is made with the same payload; both are linked."),
+        lambda request, row: [_("A new job is made with the same payload; both are linked."),
                       _("The dead letter is closed as replayed.")], LetterReplay),
     Act("discard", gettext_lazy("Discard…"), "resolve_deadletter", _discard, _closed,
-        lambda r, l: [_("The job stays failed; the dead letter is closed."),
+        lambda request, row: [_("The job stays failed; the dead letter is closed."),
                       _("The job itself can still be retried later.")], tone="danger"),
 )  # fmt: skip
 
@@ -106,7 +104,7 @@ def _all(verb: Any) -> Any:
 def _concerned(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
     words = ngettext("It concerns %(n)s open dead letter.", "It concerns %(n)s open dead letters.",
                      cause.open) % {"n": localize(cause.open)}  # fmt: skip
-    kinds = ", ".join(f"{kind} × {number}" for kind, number in cause.kinds.items())
+    kinds = ", ".join(f"{kind}: {number}" for kind, number in cause.kinds.items())
     return [words, _("Kinds, ever: %(kinds)s") % {"kinds": kinds},
             _("A bulk operation does it, which can be followed and aborted.")]  # fmt: skip
 
@@ -148,7 +146,7 @@ class DeadLetterAdmin(PlatformAdmin):
             *super().get_urls(),
         ]  # fmt: skip
 
-    def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponseBase:
+    def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponse:
         act = _named(CAUSE_ACTS, name)
         self._check_view(request)
         try:
@@ -271,5 +269,3 @@ def _health(request: HttpRequest) -> dict[str, Any]:
         "hour": localize(sum(letters[-2:])),
         "spark": charts.spark(letters, words, "red"),
     }
-
-

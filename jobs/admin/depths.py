@@ -70,7 +70,8 @@ ORDER BY q.name
 _LATER = """
 SELECT queue, count(*) FILTER (WHERE failures > 0), count(*) FILTER (WHERE failures = 0), max(n)
 FROM (SELECT queue, failures, count(*) OVER () AS n FROM (SELECT queue, failures FROM jobs_job
-  WHERE state = 'pending' AND wait = 1 AND (%(tenants)s::text[] IS NULL OR tenant = ANY(%(tenants)s))
+  WHERE state = 'pending' AND wait = 1
+    AND (%(tenants)s::text[] IS NULL OR tenant = ANY(%(tenants)s))
   LIMIT %(cap)s) p) s GROUP BY queue
 """
 

@@ -20,6 +20,9 @@ class Overview(models.Model):
         verbose_name = _("overview")
         verbose_name_plural = _("overview")
 
+    def __str__(self) -> str:
+        return str(self._meta.verbose_name)
+
 
 class WorkerPage(models.Model):
     """The entry of workers: a worker has one or more executors."""
@@ -30,3 +33,6 @@ class WorkerPage(models.Model):
         auto_created = True
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
+
+    def __str__(self) -> str:
+        return str(self._meta.verbose_name)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from jobs import registry
 from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
-from jobs.operate import cancel, replay, retry
+from jobs.operate import cancel, edit, replay, retry
 from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
 
 
@@ -32,6 +32,22 @@ class CancelForm(Reason):
         required=False,
         help_text=gettext_lazy("Only matters for a running job, after the grace time."),
     )
+
+
+class EditForm(Reason):
+    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=100)
+    priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
+    run_at = forms.DateTimeField(
+        label=gettext_lazy("Due"), required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text=gettext_lazy("Empty leaves it as it is."),
+    )  # fmt: skip
+    max_attempts = forms.IntegerField(label=gettext_lazy("Attempts"), min_value=1, max_value=1000)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("queue", "priority", "max_attempts"):
+            self.fields[name].initial = getattr(self.row, name)
 
 
 class ReplayForm(Reason):
@@ -76,7 +92,9 @@ def _retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
 
 
 def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    done = cancel.cancel(job.pk, by=principal(request), reason=given["reason"], force=given["force"])
+    done = cancel.cancel(
+        job.pk, by=principal(request), reason=given["reason"], force=given["force"]
+    )
     return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
 
 
@@ -84,6 +102,34 @@ def _replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str,
     new = replay.replay(job.pk, by=principal(request), reason=given["reason"])
     site = request.resolver_match.namespace if request.resolver_match else "admin"
     return _("A new job carries its payload."), reverse(f"{site}:jobs_job_change", args=[new])
+
+
+def _run_now(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    edit.run_now(job.pk, by=principal(request), reason=given["reason"])
+    return _("The job is due now.")
+
+
+def _edit(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    wanted = {name: given[name] for name in ("queue", "priority", "run_at", "max_attempts")}
+    changes = {
+        name: value
+        for name, value in wanted.items()
+        if value not in (None, "") and value != getattr(job, name)
+    }
+    edit.edit(job.pk, by=principal(request), reason=given["reason"], **changes)
+    return _("The job is changed.")
+
+
+def _not_waiting(request: HttpRequest, job: Any) -> str:
+    if job.state == JobState.PENDING and job.wait == 1:
+        return ""
+    return _("It does not wait for its time.")
+
+
+def _not_editable(request: HttpRequest, job: Any) -> str:
+    if job.state in edit.EDITABLE:
+        return ""
+    return _("It has begun or ended.")
 
 
 def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
@@ -109,7 +155,7 @@ def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
             _("If it finishes first, it has succeeded."),
         ]
     return [_("It will never run, unless somebody retries it."),
-            _("Jobs that wait for it follow their own rule: cancelled, waiting or running on.")]  # fmt: skip
+            _("Jobs that wait for it follow their own rule: cancelled, waiting or running on.")]  # fmt: skip  # noqa: E501
 
 
 ACTS = (
@@ -117,10 +163,13 @@ ACTS = (
         RetryForm, "primary"),
     Act("replay", gettext_lazy("Replay as new…"), "replay_job", _replay, _not_replayable,
         _replay_means, ReplayForm),
+    Act("run-now", gettext_lazy("Run now…"), "retry_job", _run_now, _not_waiting,
+        lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")]),
+    Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
+        lambda r, j: [_("A queued job waits to be handed out again.")], EditForm),
     Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
         CancelForm, "danger"),
 )  # fmt: skip
-"""Further ones are added by ``jobs.admin.jobs`` where verbs exist for them."""
 
 
 def as_cli(words: Sequence[str]) -> str:

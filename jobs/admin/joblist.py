@@ -96,7 +96,9 @@ def _filters(request: HttpRequest) -> list[str]:
     found = []
     for name in ("kind", "queue"):
         if value := request.GET.get(name, ""):
-            found.append(f'{name}:"{value}"'.replace("\\", "") if " " in value else f"{name}:{value}")
+            found.append(
+                f'{name}:"{value}"'.replace("\\", "") if " " in value else f"{name}:{value}"
+            )
     if request.GET.get("age") in AGES:
         found.append(f"created>-{request.GET['age']}")
     return found

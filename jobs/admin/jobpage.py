@@ -29,7 +29,9 @@ from jobs.states import FINAL_STATES, JobState
 ATTEMPTS = 25
 """So many of the latest attempts are shown."""
 QUIET_CODES = ("succeeded",)
-_FOREIGN = re.compile(r'File "[^"]*(site-packages|dist-packages|/lib/python3|/jobs/engine/|<frozen)')
+_FOREIGN = re.compile(
+    r'File "[^"]*(site-packages|dist-packages|/lib/python3|/jobs/engine/|<frozen)'
+)
 
 
 def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
@@ -44,7 +46,9 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "state": shown_state(job),
         "final": final,
         "cause": REASONS.get(job.reason, job.reason),
-        "why": [] if final and why.codes == QUIET_CODES else [_reason(site, r) for r in why.reasons],
+        "why": []
+        if final and why.codes == QUIET_CODES
+        else [_reason(site, r) for r in why.reasons],
         "why_title": _("How it ended") if final else _("Where it is and why"),
         "steps": _steps(job),
         "progress": _progress(job),
@@ -150,7 +154,12 @@ def _waterfall(job: Job, attempts: list[Any]) -> SafeString:
 
 def _attempt(attempt: Any, newest: bool) -> dict[str, Any]:
     took = (attempt.ended_at - attempt.started_at).total_seconds() if attempt.started_at else None
-    return {"a": attempt, "open": newest, "took": duration(took), "own": own_frames(attempt.traceback)}
+    return {
+        "a": attempt,
+        "open": newest,
+        "took": duration(took),
+        "own": own_frames(attempt.traceback),
+    }
 
 
 def own_frames(trace: str) -> str:
@@ -233,7 +242,9 @@ def _related(request: HttpRequest, site: str, job: Job) -> list[dict[str, Any]]:
         for schedule in Schedule.objects.using(sql.alias()).filter(pk=job.schedule_id):
             add(_("Schedule"), schedule.name, "schedule", schedule.pk)
     for letter in DeadLetter.objects.using(sql.alias()).filter(job_id=job.pk).order_by("-id")[:5]:
-        add(_("Dead letter"), letter.summary or letter.reason, "deadletter", letter.pk, letter.state)
+        add(
+            _("Dead letter"), letter.summary or letter.reason, "deadletter", letter.pk, letter.state
+        )
     for effect in Effect.objects.using(sql.alias()).filter(job_id=job.pk)[:10]:
         add(_("Effect"), effect.key, "effect", effect.pk, effect.state)
     for event in Outbox.objects.using(sql.alias()).filter(

@@ -29,7 +29,10 @@ class JobAdmin(PlatformAdmin):
             return self.buttons(request, job, job.pk)
 
         data = joblist.build(request, self.page_url, buttons)
-        return {**data, "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"])}
+        return {
+            **data,
+            "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"]),
+        }
 
     def find(self, request: HttpRequest, key: str) -> Any:
         job_id = as_uuid(key)

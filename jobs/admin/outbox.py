@@ -50,7 +50,7 @@ class OutboxAdmin(PlatformAdmin):
         Act("publish", gettext_lazy("Publish now…"), "publish_outbox", _verb(outbox.publish),
             _only("failed", "parked"), tone="primary", done=gettext_lazy("It is told next."),
             consequences=lambda r, e: [_("It is told next, with all its tries before it."),
-                                       _("Subscribers may have seen it: they must bear it twice.")]),
+                                       _("Subscribers may have seen it: they must bear it twice.")]),  # noqa: E501
         Act("park", gettext_lazy("Park…"), "publish_outbox", _verb(outbox.park),
             _only("pending", "failed"), done=gettext_lazy("It is parked."),
             consequences=lambda r, e: [_("Nobody is told until somebody publishes it."),
@@ -73,7 +73,9 @@ class OutboxAdmin(PlatformAdmin):
         wanted = rows.filter(state=state) if state in STATES else rows.exclude(state="published")
         found = tables.page(request, wanted, "-id")
         oldest = rows.filter(state="pending", held=False).order_by("id").first()
-        ready = len(rows.filter(state="pending", held=False).order_by().values_list("pk")[: CAP + 1])
+        ready = len(
+            rows.filter(state="pending", held=False).order_by().values_list("pk")[: CAP + 1]
+        )
         head = FeedHead.objects.using(sql.alias()).first()
         return {
             **found,

@@ -130,7 +130,9 @@ def _chart(now: datetime, span: timedelta, step: timedelta) -> dict[str, Any]:
     starts = [p.at for p in points]
     return {
         "svg": charts.throughput(starts, lines),
-        "legend": charts.legend([charts.Part(l.label, 0, l.tone) for l in lines], values=False),
+        "legend": charts.legend(
+            [charts.Part(line.label, 0, line.tone) for line in lines], values=False
+        ),
         "labels": [line.label for line in lines],
         "rows": [
             (at, [line.values[n] for line in lines])
@@ -163,7 +165,9 @@ def _batches(request: HttpRequest, site: str) -> list[dict[str, Any]]:
 
     if not principal(request).may("view_batch"):
         return []
-    rows = visible(request, Batch.objects.using(sql.alias()).defer("callbacks", "called"), queue=None)
+    rows = visible(
+        request, Batch.objects.using(sql.alias()).defer("callbacks", "called"), queue=None
+    )
     recent = list(rows.order_by("-created_at", "-id")[:50])
     return [
         {"batch": b, "url": reverse(f"{site}:jobs_batch_change", args=[b.pk]), **bar(b)}

@@ -83,7 +83,9 @@ def _engine(site: str, now: datetime) -> Iterator[SafeString]:
         yield problem("red", _("Redis cannot be reached: jobs are kept, and wait."))
     for (since,) in sql.rows(_LAG):
         if now - since > LAG:
-            text = format_html(_("An event has waited in the outbox for {}."), time_tag(since, "for"))
+            text = format_html(
+                _("An event has waited in the outbox for {}."), time_tag(since, "for")
+            )
             url = reverse(f"{site}:jobs_outbox_changelist")
             yield problem("amber", text, url=url, link=_("See the outbox"))
     late = Schedule.objects.using(sql.alias()).filter(

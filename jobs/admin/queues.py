@@ -145,10 +145,12 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
     lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
-    whole = stats.series(now - timedelta(days=1), now, step=timedelta(hours=25), queue=queue)[""][-1]
+    whole = stats.series(now - timedelta(days=1), now, step=timedelta(hours=25), queue=queue)[""][
+        -1
+    ]
     return {
         "svg": charts.throughput([p.at for p in points], lines),
-        "legend": charts.legend([charts.Part(l.label, 0, l.tone) for l in lines], values=False),
+        "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501
         "done": localize(sum(done)), "bad": localize(sum(bad)),
         "p50": duration(whole.p50), "p95": duration(whole.p95),
     }  # fmt: skip

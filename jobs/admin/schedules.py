@@ -33,7 +33,7 @@ MISSED = {"skip": gettext_lazy("missed slots are left out"),
           "latest": gettext_lazy("of missed slots the latest is made up for"),
           "all": gettext_lazy("every missed slot is made up for")}  # fmt: skip
 OVERLAP = {"allow": gettext_lazy("runs may overlap"),
-           "skip": gettext_lazy("a slot is left out while an earlier run is unfinished")}  # fmt: skip
+           "skip": gettext_lazy("a slot is left out while an earlier run is unfinished")}  # fmt: skip  # noqa: E501
 NEXT = 5
 LAST = 60
 
@@ -153,7 +153,9 @@ def _seen(request: HttpRequest) -> list[Schedule]:
     found = []
     for row in schedules.every()[:500]:
         handler = registry.find(row.kind)
-        queue = row.options.get("queue") or (handler.queue if handler else conf.settings().DEFAULT_QUEUE)
+        queue = row.options.get("queue") or (
+            handler.queue if handler else conf.settings().DEFAULT_QUEUE
+        )
         if scope.covers(row.options.get("tenant") or "", queue):
             found.append(row)
     return found
@@ -175,7 +177,9 @@ def next_slots(row: Schedule) -> list[dict[str, Any]]:
     from jobs import registry
 
     handler = registry.find(row.kind)
-    queue = row.options.get("queue") or (handler.queue if handler else conf.settings().DEFAULT_QUEUE)
+    queue = row.options.get("queue") or (
+        handler.queue if handler else conf.settings().DEFAULT_QUEUE
+    )
     scopes = [f"queue:{queue}", f"kind:{row.kind}", f"tenant:{row.options.get('tenant') or ''}"]
     windows = [
         closures.window(w.start, w.end, w.time_zone, w.days)
@@ -194,3 +198,7 @@ def _jumps(at: datetime, zone: ZoneInfo) -> bool:
     """Whether the clocks there are changed on this day."""
     before = (at - timedelta(hours=12)).astimezone(zone).utcoffset()
     return before != (at + timedelta(hours=12)).astimezone(zone).utcoffset()
+
+
+def _default() -> str:
+    return conf.settings().DEFAULT_QUEUE

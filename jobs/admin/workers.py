@@ -98,8 +98,7 @@ class WorkerAdmin(PlatformAdmin):
 
 def _services() -> list[dict[str, Any]]:
     try:
-        count = rq.live_dispatchers()
-        alive = len(count) if hasattr(count, "__len__") else int(count)
+        alive = len(rq.live_dispatchers())
         note = _("%(n)d running") % {"n": alive}
     except rq.Unavailable:
         alive, note = 0, _("Redis cannot be reached")

@@ -44,7 +44,7 @@ def jd_short(value: object) -> str:
 def jd_breadcrumbs(context: Context) -> SafeString:
     """The way here, in the markup of the running Django: a list since 6.1."""
     site = context.get("jd_site", "admin")
-    crumbs = [(reverse(f"{site}:index"), _("Home")), *context.get("jd_crumbs", ())]
+    crumbs = [(reverse(f"{site}:index"), _("Home")), *(context.get("jd_crumbs") or ())]
     here = context.get("title", "")
     if django.VERSION >= (6, 1):
         items = format_html_join("", '<li><a href="{}">{}</a></li>', crumbs)
@@ -61,5 +61,5 @@ def jobs_overview(context: Context) -> SafeString:
     from jobs.admin import overview
 
     request = context["request"]
-    data = overview.build(request, context.get("jd_site", "admin"))
+    data = overview.build(request, str(context.get("jd_site", "admin")))
     return SafeString(render_to_string("jobs/admin/overview_block.html", data, request))

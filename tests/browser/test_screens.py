@@ -7,7 +7,7 @@ from typing import Any
 
 import django
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
@@ -18,7 +18,11 @@ from jobs.models import Job
 from tests.admin.screens import screens
 from tests.browser.filling import _drive, fill
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(500),
+]
 THEME = "unfold" if apps.is_installed("unfold") else "stock"
 PICTURES = Path("build/screenshots") / f"{THEME}-{django.VERSION[0]}.{django.VERSION[1]}"
 RULES = {
@@ -63,7 +67,10 @@ def test_every_screen(browser: Browser, live_server: LiveServer, dark: bool, wid
         if wide > 0:
             wrong.append(f"{name}: {wide} px too wide")
         for violation in Axe().run(page, context=".jd", options=RULES).response["violations"]:
-            nodes = [n["html"][:160] + " :: " + n["failureSummary"][-200:].replace("\n", " ") for n in violation["nodes"][:2]]
+            nodes = [
+                n["html"][:160] + " :: " + n["failureSummary"][-200:].replace("\n", " ")
+                for n in violation["nodes"][:2]
+            ]
             wrong.append(f"{name}: {violation['id']} {nodes}")
         wrong += [f"{name}: {one}" for one in found]
         folder = PICTURES / f"{'dark' if dark else 'light'}-{width}"
