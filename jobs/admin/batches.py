@@ -170,4 +170,5 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
 def _rough(number: float) -> int:
     """Two digits of it: more would change with every look."""
     digits = max(len(str(int(number))) - 2, 0)
-    return round(number / 10**digits) * int(10**digits)
+    size = int(10**digits)
+    return round(number / size) * size

@@ -16,6 +16,8 @@ from django.utils.translation import gettext_lazy
 from jobs.admin.base import MEDIA, ModelAdmin
 
 if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise as StrOrPromise
+
     AnyPaginator = Paginator[Any]
 else:  # at run time Django's class takes no parameters
     AnyPaginator = Paginator
@@ -67,7 +69,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_max_show_all = 0
     show_full_result_count = False
     sortable_by = ()
-    search_help_text = gettext_lazy("an id")
+    search_help_text: StrOrPromise = gettext_lazy("an id")
 
     @property
     def media(self) -> Media:

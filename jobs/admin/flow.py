@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -11,12 +11,16 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from jobs.admin import show
 from jobs.admin.bounded import ReadOnlyAdmin
 from jobs.admin.filters import Known
 from jobs.models import Breaker, Effect, Limiter, Pause, Slot
 from jobs.operate.shown import public_data
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise as StrOrPromise
 
 
 class _StateFilter(Known):
@@ -41,7 +45,7 @@ class BreakerStateFilter(_StateFilter):
 class _NamedAdmin(ReadOnlyAdmin):
     """Rows that are found by their whole name instead of by an id."""
 
-    search_help_text = "a whole name"
+    search_help_text: StrOrPromise = gettext_lazy("a whole name")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -65,7 +69,7 @@ class EffectAdmin(ReadOnlyAdmin):
     list_filter = (EffectStateFilter,)
     search_fields = ("job_id",)
     ordering = ("-id",)
-    search_help_text = "the id of a job"
+    search_help_text: StrOrPromise = gettext_lazy("the id of a job")
     fields = (
         "key",
         "state",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import django
@@ -14,18 +15,28 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from jobs.admin import components
-
 register = template.Library()
-register.simple_tag(components.badge, name="jd_badge")
-register.simple_tag(components.tag, name="jd_tag")
-register.simple_tag(components.empty, name="jd_empty")
-register.simple_tag(components.icon, name="jd_icon")
-register.simple_tag(components.copy_button, name="jd_copy")
-register.filter("jd_ago", components.time_tag)
-register.filter("jd_for", lambda value: components.time_tag(value, "for"))
-register.filter("jd_duration", components.duration)
-register.filter("jd_pretty", components.pretty)
+
+
+def _component(name: str) -> Callable[..., Any]:
+    """The component, looked up when used: a theme loads libraries while it is itself imported."""
+
+    def draw(*values: Any, **options: Any) -> Any:
+        from jobs.admin import components
+
+        return getattr(components, name)(*values, **options)
+
+    return draw
+
+
+for _name in ("badge", "tag", "empty", "icon"):
+    register.simple_tag(_component(_name), name=f"jd_{_name}")
+register.simple_tag(_component("copy_button"), name="jd_copy")
+register.filter("jd_duration", _component("duration"))
+register.filter("jd_pretty", _component("pretty"))
+_time_tag = _component("time_tag")
+register.filter("jd_ago", lambda value: _time_tag(value))
+register.filter("jd_for", lambda value: _time_tag(value, "for"))
 
 
 @register.filter
