@@ -53,6 +53,8 @@ class PlatformAdmin(ModelAdmin):
 
     view_permission = ""
     """Permission to see, named without its app; the model's own by default."""
+    whole_platform = False
+    """Whether its numbers are those of all tenants, so that who sees a part does not see it."""
     list_template = ""
     page_template = ""
     acts: Sequence[Act] = ()
@@ -74,7 +76,10 @@ class PlatformAdmin(ModelAdmin):
         return False
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return principal(request).may(self.view_permission or f"view_{self.opts.model_name}")
+        who = principal(request)
+        if self.whole_platform and who.scope.tenants is not None:
+            return False
+        return who.may(self.view_permission or f"view_{self.opts.model_name}")
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.contrib.admin.views.main import ChangeList
@@ -69,7 +69,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_max_show_all = 0
     show_full_result_count = False
     sortable_by = ()
-    search_help_text: StrOrPromise = gettext_lazy("an id")
+    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("an id")
 
     @property
     def media(self) -> Media:

@@ -181,7 +181,9 @@ class DeadLetterAdmin(PlatformAdmin):
             "cause": cause,
             "causes": [] if cause else self._causes(request),
             "hidden": [] if cause else self._decided(request),
-            "health": None if cause else _health(request),
+            "health": None
+            if cause or not principal(request).scope.is_everything
+            else _health(request),
             "states": [{"name": s, "on": s == state} for s in STATES],
             "jd_regions": {"jd-letters": "jobs/admin/parts/deadletters.html"},
             "api": "GET /dead-letters",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -45,7 +45,7 @@ class BreakerStateFilter(_StateFilter):
 class _NamedAdmin(ReadOnlyAdmin):
     """Rows that are found by their whole name instead of by an id."""
 
-    search_help_text: StrOrPromise = gettext_lazy("a whole name")
+    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("a whole name")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -69,7 +69,7 @@ class EffectAdmin(ReadOnlyAdmin):
     list_filter = (EffectStateFilter,)
     search_fields = ("job_id",)
     ordering = ("-id",)
-    search_help_text: StrOrPromise = gettext_lazy("the id of a job")
+    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("the id of a job")
     fields = (
         "key",
         "state",

@@ -62,7 +62,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "no_payload": missing(request, "view_payload"),
         "panels": panels_of(request, job, _may(request)),
         "related": _related(request, site, job),
-        "same": _same_kind(job),
+        "same": _same_kind(job) if principal(request).scope.is_everything else None,
         "acts": recent_acts(request, site, target_kind="job", target_id=str(job.pk)),
         "log_url": _log_url(job),
         "api": f"GET /jobs/{job.pk}",

@@ -40,6 +40,7 @@ class OverviewAdmin(PlatformAdmin):
     """One page, reached as the list of a model that has no rows."""
 
     view_permission = "view_job"
+    whole_platform = True
     list_template = "jobs/admin/overview.html"
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def _resume_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
 class QueueAdmin(PlatformAdmin):
     """Where jobs wait."""
 
+    whole_platform = True
     list_template = "jobs/admin/queue_list.html"
     page_template = "jobs/admin/queue.html"
     acts = (

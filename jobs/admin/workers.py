@@ -85,6 +85,7 @@ class WorkerAdmin(PlatformAdmin):
     """All workers on one page."""
 
     view_permission = "view_worker"
+    whole_platform = True
     list_template = "jobs/admin/workers.html"
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

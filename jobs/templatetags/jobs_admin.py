@@ -70,7 +70,11 @@ def jd_breadcrumbs(context: Context) -> SafeString:
 def jobs_overview(context: Context) -> SafeString:
     """The overview as a block of another page, such as ``admin/index.html``."""
     from jobs.admin import overview
+    from jobs.admin.access import principal
 
     request = context["request"]
+    who = principal(request)
+    if not who.may("view_job") or who.scope.tenants is not None:
+        return SafeString("")
     data = overview.build(request, str(context.get("jd_site", "admin")))
     return SafeString(render_to_string("jobs/admin/overview_block.html", data, request))

@@ -16,8 +16,9 @@ from jobs import admin
 from jobs.admin import panels
 from jobs.engine import leases
 from jobs.ids import uuid7
-from jobs.models import Audit, Batch, DeadLetter, Job, Outbox, Schedule
+from jobs.models import Audit, Batch, Bulk, DeadLetter, Job, Outbox, Schedule
 from jobs.operate import pauses, schedules
+from jobs.principals import Scope
 from jobs.testing import freeze_clock, run_jobs
 from tests.specimens.handlers import Echo, Fail, Noop
 
@@ -165,3 +166,41 @@ def test_a_job_is_retried_with_a_reason_and_written_down(admin_client: Client) -
     job2 = jobs.enqueue(Noop(), delay=60)
     gone = admin_client.post(f"/admin/jobs/job/{job2.id}/do/cancel/", bad)
     assert gone["Location"] == "/admin/jobs/job/"
+
+
+def test_all_that_match_are_cancelled_after_a_look(admin_client: Client) -> None:
+    jobs.enqueue_many([Noop() for _ in range(3)])
+    url = "/admin/jobs/bulk/do/start/?action=cancel&all=1&query=kind:test.noop"
+    text = admin_client.get(url).content.decode()
+    assert "3 jobs will be changed" in text
+    found = re.search(r'name="token" value="([^"]+)"', text)
+    assert found is not None and not Bulk.objects.exists()
+    jobs.enqueue(Noop())  # came later, and is none of those that were looked at
+    answer = admin_client.post(url, {"token": found[1], "reason": "not needed"})
+    assert answer.status_code == 302 and "/bulk/" in answer["Location"]
+    run_jobs()
+    assert Job.objects.filter(kind="test.noop", state="cancelled").count() == 3
+    assert admin_client.get(answer["Location"]).status_code == 200
+    chosen = Job.objects.filter(kind="test.noop").latest("pk")
+    one = f"/admin/jobs/bulk/do/start/?action=replay&_selected={chosen.pk}"
+    assert "1 job will be changed" in admin_client.get(one).content.decode()
+
+
+def only_brand_a(user: Any) -> Scope:
+    return Scope(tenants=frozenset({"brand-a"}))
+
+
+def test_other_tenants_do_not_exist(admin_client: Client, settings: Any) -> None:
+    settings.JOBS = {**settings.JOBS, "SCOPE": "tests.admin.test_words.only_brand_a"}
+    mine = jobs.enqueue(Fail(message="x"), max_attempts=1, tenant="brand-a")
+    other = jobs.enqueue(Fail(message="x"), max_attempts=1, tenant="brand-b")
+    run_jobs()
+    listed = admin_client.get("/admin/jobs/job/").content.decode()
+    assert str(mine.id) in listed and str(other.id) not in listed
+    letters = admin_client.get("/admin/jobs/deadletter/").content.decode()
+    assert str(mine.id) in letters and str(other.id) not in letters
+    assert admin_client.get(f"/admin/jobs/job/{mine.id}/change/").status_code == 200
+    for page in (f"job/{other.id}/change/", f"job/{other.id}/do/retry/"):
+        assert admin_client.get(f"/admin/jobs/{page}").status_code == 404
+    for page in ("overview/", "queue/", "workerpage/"):  # whose numbers are everybody's
+        assert admin_client.get(f"/admin/jobs/{page}").status_code == 403
