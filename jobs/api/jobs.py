@@ -21,8 +21,10 @@ from jobs.api.schemas import (
     ExplanationOut,
     JobIn,
     JobOut,
+    JobPatch,
     ManyIn,
     ManyOut,
+    MaybeWhyIn,
     MoveOut,
     ReplayedOut,
     ReplayIn,
@@ -31,11 +33,12 @@ from jobs.api.schemas import (
 )
 from jobs.api.told import attempts_of, history_of, told_job
 from jobs.api.tracing import traced
-from jobs.engine import intake
+from jobs.engine import intake, sql
 from jobs.errors import InvalidOption
 from jobs.limits import Unique
 from jobs.operate import search
 from jobs.operate.cancel import cancel
+from jobs.operate.edit import edit, run_now
 from jobs.operate.explain import explain
 from jobs.operate.replay import replay
 from jobs.operate.retry import retry
@@ -266,3 +269,25 @@ def job_cancel(request: HttpRequest, job_id: UUID, body: CancelIn) -> Any:
     who = auth.who(request)
     found = cancel(job_id, by=who, reason=body.reason, force=body.mode == "force")
     return Status(202 if found.requested else 200, found)
+
+
+@section.post(
+    "/jobs/{uuid:job_id}/run-now", "job_run_now", needs="retry_job", answer=JobOut,
+    verb="job.run_now",
+)  # fmt: skip
+def job_run_now(request: HttpRequest, job_id: UUID, body: MaybeWhyIn) -> Any:
+    """A job that waits for its time is due."""
+    who = auth.who(request)
+    run_now(job_id, by=who, reason=body.reason)
+    return told_job(sight.job(who, job_id))
+
+
+@section.patch("/jobs/{uuid:job_id}", "job_edit", needs="edit_job", answer=JobOut, verb="job.edit")
+def job_edit(request: HttpRequest, job_id: UUID, body: JobPatch) -> Any:
+    """Other values for a job that waits; If-Match says which ones you have seen."""
+    who = auth.who(request)
+    job = sight.job(who, job_id)
+    sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [job_id])
+    conditional.check(request, job)
+    edit(job_id, by=who, **body.model_dump(exclude_unset=True))
+    return told_job(sight.job(who, job_id))

@@ -9,17 +9,20 @@ from ninja import Field, Query, Status
 
 from jobs.api import auth, conditional, paging, sight
 from jobs.api.endpoints import Section
-from jobs.api.jobs import replayed
-from jobs.api.schemas import LetterOut, ReplayedOut, ReplayIn, RetryIn
+from jobs.api.schemas import LetterOut, MaybeWhyIn, ReplayedOut, RetryIn, WhyIn
 from jobs.api.told import told_letter
-from jobs.engine import sql
-from jobs.errors import NotAllowed
 from jobs.models import DeadLetter
-from jobs.operate.retry import retry
+from jobs.operate import deadletters
 from jobs.principals import Principal
 
 section = Section("dead-letters")
 LetterState = Literal["open", "retried", "replayed", "discarded", "expired"]
+
+
+class LetterReplayIn(MaybeWhyIn):
+    """Members of the payload that are to be others."""
+
+    payload_patch: dict[str, Any] | None = None
 
 
 class LettersIn(paging.PageIn):
@@ -60,42 +63,46 @@ def deadletter_get(request: HttpRequest, response: HttpResponse, number: int) ->
 @section.post(
     "/dead-letters/{int:number}/retry",
     "deadletter_retry",
-    needs="retry_job",
+    needs="resolve_deadletter",
     answer=LetterOut,
-    verb="job.retry",
+    verb="deadletter.retry",
 )
 def deadletter_retry(request: HttpRequest, number: int, body: RetryIn) -> Any:
     """The failed job itself again; the dead letter is closed."""
-    who = auth.need(request, "resolve_deadletter")
-    letter = _open(who, number)
-    retry(letter.job_id, by=who, reason=body.reason, attempts=body.attempts)
+    who = auth.who(request)
+    deadletters.retry_letter(number, by=who, reason=body.reason, attempts=body.attempts)
     return told_letter(_seen(who, number), history=True)
 
 
 @section.post(
     "/dead-letters/{int:number}/replay",
     "deadletter_replay",
-    needs="replay_job",
+    needs="resolve_deadletter",
     answer={201: ReplayedOut},
-    verb="job.replay",
+    verb="deadletter.replay",
 )
-def deadletter_replay(request: HttpRequest, number: int, body: ReplayIn) -> Any:
+def deadletter_replay(request: HttpRequest, number: int, body: LetterReplayIn) -> Any:
     """A new job carries the payload on; the dead letter is closed."""
-    who = auth.need(request, "resolve_deadletter")
-    letter = _open(who, number)
-    return Status(201, {"id": replayed(who, letter.job_id, body)})
+    who = auth.who(request)
+    new = deadletters.replay_letter(
+        number, by=who, reason=body.reason, payload_patch=body.payload_patch
+    )
+    return Status(201, {"id": new})
+
+
+@section.post(
+    "/dead-letters/{int:number}/discard",
+    "deadletter_discard",
+    needs="resolve_deadletter",
+    answer=LetterOut,
+    verb="deadletter.discard",
+)
+def deadletter_discard(request: HttpRequest, number: int, body: WhyIn) -> Any:
+    """Nothing is to be done; the dead letter is closed."""
+    who = auth.who(request)
+    deadletters.discard_letter(number, by=who, reason=body.reason)
+    return told_letter(_seen(who, number), history=True)
 
 
 def _seen(who: Principal, number: int) -> DeadLetter:
     return sight.one(sight.letters(who), "deadletter", number)
-
-
-def _open(who: Principal, number: int) -> DeadLetter:
-    """The dead letter, which is open and stays so until this transaction ends."""
-    job_id = _seen(who, number).job_id
-    # The job's row is the lock of both, and comes before its letters.
-    sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [job_id])
-    letter = _seen(who, number)
-    if letter.state != "open":
-        raise NotAllowed("decide about", letter.job_id, letter.state, ["open"])
-    return letter

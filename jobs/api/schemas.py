@@ -140,6 +140,16 @@ class MaybeWhyIn(In):
     reason: str = Text
 
 
+class JobPatch(MaybeWhyIn):
+    """What is to be another; a job that has begun or ended stays as it is."""
+
+    priority: int | None = Field(None, ge=-100, le=100)
+    queue: str | None = Field(None, max_length=120)
+    run_at: datetime | None = None
+    max_attempts: int | None = Field(None, ge=1, le=1000)
+    tags: list[str] | None = Field(None, max_length=20)
+
+
 class RetryIn(MaybeWhyIn):
     """Another chance for the same job."""
 

@@ -122,7 +122,7 @@ def _is_id(number: object) -> bool:
 
 def update(number: int, *, by: By, reason: str | None = None, **changes: Any) -> Blackout:
     """The window has these new values: scope, start, end, days, time_zone, enabled, reason."""
-    return _update(number, by, reason or None, changes, why=reason or "")
+    return _update(number, by, reason, changes, why="" if reason is None else reason)
 
 
 def _update(

@@ -65,7 +65,7 @@ VERBS = (
     Verb("schedule.run_now", "schedule", "manage_schedule", True, "schedules.run_now"),
     Verb("schedule.backfill", "schedule", "manage_schedule", True, "schedules.backfill"),
     Verb("blackout.create", "blackout", "manage_blackout", True, "blackouts.create"),
-    Verb("blackout.update", "blackout", "manage_blackout", False, "blackouts.update"),
+    Verb("blackout.update", "blackout", "manage_blackout", True, "blackouts.update"),
     Verb("blackout.delete", "blackout", "manage_blackout", True, "blackouts.delete"),
 )
 """Acts on many jobs, causes, webhooks and API keys are added where those live."""

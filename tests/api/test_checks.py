@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.test import override_settings
 
 from jobs.engine import retention
 from jobs.models import Answer
@@ -20,10 +21,9 @@ def test_a_cache_of_each_process_apart_is_a_warning(settings: Any) -> None:
         return {message.id for message in run_checks(tags=["jobs"])}
 
     assert "jobs.W050" in found()
-    settings.CACHES = {
-        "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "c"}
-    }
-    assert "jobs.W050" not in found()
+    shared = "django.core.cache.backends.db.DatabaseCache"
+    with override_settings(CACHES={"default": {"BACKEND": shared, "LOCATION": "c"}}):
+        assert "jobs.W050" not in found()
 
 
 @pytest.mark.django_db
