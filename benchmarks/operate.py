@@ -16,6 +16,7 @@ INSERT INTO jobs_job (id, kind, queue, state, priority, tenant, tags, payload, c
 SELECT gen_random_uuid(), kind, queue, state, 0, tenant,
   CASE WHEN n %% 10 = 0 THEN ARRAY['tag-' || n %% 500] ELSE '{}' END,
   jsonb_build_object('order_id', n, 'customer', jsonb_build_object('id', n %% 50000),
+    'region', 'region-' || (n / 4) %% 2,
     'note', repeat('x', 150)),
   at, at, CASE WHEN state IN ('queued', 'running', 'succeeded', 'failed') THEN at END,
   CASE WHEN state IN ('running', 'succeeded', 'failed') THEN at END,
@@ -42,7 +43,7 @@ FROM (SELECT n, now() - (%s - n) * interval '0.3 s' AS at, 'tenant-' || n %% 100
 DECLARED = """
 INSERT INTO jobs_search (path, value, job_id, created_at)
 SELECT 'payload.' || p, payload #>> string_to_array(p, '.'), id, created_at
-FROM jobs_job, unnest(ARRAY['order_id', 'customer.id']) p WHERE kind = 'bench.order'
+FROM jobs_job, unnest(ARRAY['order_id', 'region']) p WHERE kind = 'bench.order'
 """
 LETTERS = """
 INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint, summary,
@@ -124,10 +125,15 @@ def questions(b: Bench, size: int) -> dict[str, Callable[[], Any]]:
         "tenant_list": ask("", tenant),
         "tenant_dead": ask("state:failed", tenant),
         "declared_value": ask(f"payload.order_id:{order}"),
-        "declared_common": ask("kind:bench.order payload.order_id:44"),
+        "declared_common": ask("payload.region:region-1"),
+        "declared_common_dead": ask("payload.region:region-1 state:failed"),
+        "declared_common_rare": ask("payload.region:region-1 tenant:tenant-0 priority>3"),
+        "declared_of_kind": ask(f"kind:bench.order payload.order_id:{order}"),
         "tag": ask("tag:tag-40"),
         "correlation": ask("correlation:request-77"),
-        "bounded_payload": ask("kind:bench.kind1 payload.order_id:1"),
+        "bounded_payload": ask("payload.note:nothing"),
+        "bounded_payload_deep": ask("payload.customer.id:7"),
+        "bounded_kind": ask("kind:bench.kind1 payload.order_id:1"),
         "bounded_nothing": ask("error:KeyError -queue:queue-1"),
         "fingerprint": ask("is:dead error:ValueError"),
         "detail": lambda: search.one(job, by=me),

@@ -55,6 +55,8 @@ WRONG: list[tuple[str, Any]] = [
     ("TIMEOUT", timedelta(days=400)),
     ("TICK", -0.1),
     ("REQUEUE_AFTER", 0),
+    ("WAIT_TARGET", 0),
+    ("OUTBOX_LAG_TARGET", -1),
     ("DRAIN", -1),
     ("GRACE", -1),
     ("GRACE", float("inf")),
