@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import (
+    admin,
     aged,
     batches,
     cancels,
@@ -61,5 +62,6 @@ WORKLOADS = [
     Workload("retention_1m", "1 000 000 jobs deleted during a drain", retention.deleting),
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
     Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
+    Workload("admin_1m", "every screen of the admin on 1 000 000 jobs", admin.screens_1m),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

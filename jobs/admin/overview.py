@@ -119,9 +119,14 @@ def _sum(found: Any) -> Capped:
 
 def _chart(now: datetime, span: timedelta, step: timedelta) -> dict[str, Any]:
     points = stats.series(now - span, now, step=step)[""]
-    minutes = step.total_seconds() / 60
+    # The last step is not over: it is measured by what has passed of it.
+    minutes = [min(step, max(now - p.at, stats.MINUTE)) / stats.MINUTE for p in points]
     lines = [
-        charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)
+        charts.Line(
+            label,
+            [round(p.counts.get(name, 0) / m, 2) for p, m in zip(points, minutes, strict=True)],
+            tone,
+        )
         for name, label, tone in (
             ("succeeded", _("succeeded"), "green"),
             ("retried", _("failed, to be retried"), "amber"),

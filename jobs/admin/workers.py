@@ -43,7 +43,8 @@ def workers(request: HttpRequest, site: str) -> list[dict[str, Any]]:
         if state not in ("stopped",):
             one["slots"] += lease.slots
             one["executors"] += 1
-            one["pids"].append(lease.pid)
+            if lease.pid not in one["pids"]:
+                one["pids"].append(lease.pid)
     _attach(request, site, list(found.values()))
     return sorted(found.values(), key=lambda w: (_ORDER.index(w["state"]), w["name"]))
 

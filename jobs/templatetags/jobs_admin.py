@@ -46,6 +46,16 @@ def jd_number(value: Any) -> Any:
 
 
 @register.filter
+def jd_passed_by(why: object) -> str:
+    """Why a job is passed by, after a number; of a state only its word."""
+    from jobs.admin.words import look
+
+    text = str(why)
+    state = text.removeprefix("is ")
+    return str(look(state).label).lower() if state != text else f"× {text}"  # noqa: RUF001
+
+
+@register.filter
 def jd_short(value: object) -> str:
     """The end of an id, which differs even between ids of the same moment."""
     return f"…{str(value)[-8:]}"

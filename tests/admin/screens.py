@@ -39,3 +39,11 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "audit": "audit/",
         "audit-entry": f"audit/{ids['audit']}/change/",
     }
+
+
+_IDS = (
+    *("job", "running", "scheduled", "bulk", "cause", "letter", "batch", "schedule", "event"),
+    "audit",
+)
+NAMES = list(screens(dict.fromkeys(_IDS, "")))
+"""Every screen."""

@@ -13,13 +13,10 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Audit, Job
 from jobs.testing import freeze_clock
-from tests.admin.screens import screens
+from tests.admin.screens import NAMES, screens
 from tests.browser.filling import fill
 
 pytestmark = pytest.mark.django_db
-NAMES = list(screens(dict.fromkeys(
-    ("job", "running", "scheduled", "bulk", "cause", "letter", "batch", "schedule", "event",
-     "audit"), "")))  # fmt: skip
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 import jobs
-from jobs.engine import minutes
 from jobs.models import Audit, Batch, Bulk, DeadLetter, Job, Outbox, Schedule
 from jobs.operate import blackouts, bulk, pauses, schedules
 from jobs.testing import freeze_clock, run_jobs
@@ -37,7 +36,7 @@ def fill() -> dict[str, Any]:
         for n in range(20):
             batch.add(Echo(text=str(n)))
     for member in Job.objects.filter(batch_id=batch.id).order_by("id")[:12]:
-        _drive(member.pk)
+        drive(member.pk)
     open_batch = jobs.batch("Import of the price list, still being read")
     open_batch.add(Noop())
     scheduled = jobs.enqueue(Noop(), delay=3600, queue="reports", priority=5)
@@ -56,7 +55,6 @@ def fill() -> dict[str, Any]:
     schedules.create("poll", Noop(), interval=90, by="ada", reason="asked for")
     jobs.emit("example.happened", {"text": "hello"}, key="example:1")
     started = bulk.start("retry", ids=[failing[0]], by="ada", reason="it is back")
-    minutes.flush() if hasattr(minutes, "flush") else None
     _minutes(now)
     return {
         "job": failing[1],
@@ -73,7 +71,7 @@ def fill() -> dict[str, Any]:
     }
 
 
-def _drive(job_id: Any) -> None:
+def drive(job_id: Any) -> None:
     """The member has succeeded, as a worker would say it."""
     from tests.jobs.factories import claim_again, succeed
 

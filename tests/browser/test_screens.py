@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import django
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from django.apps import apps
-from django.contrib.auth.models import User
-from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
-from pytest_django.live_server_helper import LiveServer
 
-from jobs.models import Job
-from tests.admin.screens import screens
-from tests.browser.filling import _drive, fill
+from tests.admin.screens import NAMES, screens
+from tests.browser.conftest import Site
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(500),
-]
+pytestmark = pytest.mark.browser
 THEME = "unfold" if apps.is_installed("unfold") else "stock"
 PICTURES = Path("build/screenshots") / f"{THEME}-{django.VERSION[0]}.{django.VERSION[1]}"
+CELLS = [(taste, width) for width in (1440, 390) for taste in ("light", "dark")]
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
 }
 
 
-def context_of(browser: Browser, server: LiveServer, dark: bool, width: int) -> BrowserContext:
-    """A logged-in visitor with this taste and this screen."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light",
-        locale="en-GB",
-    )  # fmt: skip
-    context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
-    client = Client()
-    client.force_login(User.objects.get(username="root"))
-    context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value,
-                          "url": server.url}])  # fmt: skip
-    return context
+@pytest.fixture(scope="module", params=CELLS, ids=lambda cell: f"{cell[0]}-{cell[1]}")
+def cell(
+    request: pytest.FixtureRequest, browser: Browser, site: Site
+) -> Iterator[tuple[str, BrowserContext]]:
+    """A visitor's taste and width of screen, by name, and the visitor."""
+    taste, width = request.param
+    context = site.visitor(browser, dark=taste == "dark", width=width)
+    yield f"{taste}-{width}", context
+    context.close()
 
 
 def complaints(page: Page) -> list[str]:
@@ -53,67 +43,40 @@ def complaints(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_screen(browser: Browser, live_server: LiveServer, dark: bool, width: int) -> None:
-    ids = fill()
-    context = context_of(browser, live_server, dark, width)
-    wrong: list[str] = []
-    for name, path in screens(ids).items():
-        page = context.new_page()
-        found = complaints(page)
-        page.goto(f"{live_server.url}/admin/jobs/{path}", wait_until="load")
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        if wide > 0:
-            wrong.append(f"{name}: {wide} px too wide")
-        for violation in Axe().run(page, context=".jd", options=RULES).response["violations"]:
-            nodes = [
-                n["html"][:160] + " :: " + n["failureSummary"][-200:].replace("\n", " ")
-                for n in violation["nodes"][:2]
-            ]
-            wrong.append(f"{name}: {violation['id']} {nodes}")
-        wrong += [f"{name}: {one}" for one in found]
-        folder = PICTURES / f"{'dark' if dark else 'light'}-{width}"
-        folder.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=folder / f"{name}.png", full_page=True)
-        page.close()
-    context.close()
-    assert not wrong, "\n".join(wrong)
+def violations(page: Page) -> list[str]:
+    """What axe finds in our part of the page."""
+    found = Axe().run(page, context=".jd", options=RULES).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:160]} :: {node['failureSummary'][-200:]}"
+        for one in found
+        for node in one["nodes"][:2]
+    ]
 
 
-def test_a_batch_is_followed_to_its_end(browser: Browser, live_server: LiveServer) -> None:
-    ids = fill()
-    context = context_of(browser, live_server, False, 1440)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
+    look, context = cell
     page = context.new_page()
     found = complaints(page)
-    page.goto(f"{live_server.url}/admin/jobs/batch/{ids['batch']}/change/")
-    pill = page.locator(".jd-live")
-    pill.and_(page.locator("[data-state=live]")).wait_for()
-    assert page.locator("[data-jd-percent]").inner_text() == "60 %"
-    left: list[Any] = list(Job.objects.filter(batch_id=ids["batch"]).exclude(state="succeeded"))
-    for job in left[:4]:
-        _drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="80 %").wait_for()
-    for job in left[4:]:
-        _drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="100 %").wait_for()
-    pill.and_(page.locator("[data-state=finished]")).wait_for()
-    assert page.locator("[data-jd-announcer]").inner_text() == "100 %"
-    assert not found
-    context.close()
+    page.goto(f"{site.url}/admin/jobs/{screens(site.ids)[name]}", wait_until="load")
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    wrong = violations(page)
+    folder = PICTURES / look
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name}.png", full_page=True, animations="disabled")
+    page.close()
+    assert wide <= 0, f"{wide} px wider than the page"
+    assert wrong == []
+    assert found == []
 
 
-def test_the_pill_tells_when_the_server_is_gone(browser: Browser, live_server: LiveServer) -> None:
-    ids = fill()
-    context = context_of(browser, live_server, False, 1440)
+def test_what_is_wrong_is_found(browser: Browser, site: Site) -> None:
+    context = site.visitor(browser)
     page = context.new_page()
-    page.goto(f"{live_server.url}/admin/jobs/job/{ids['running']}/change/")
-    pill = page.locator(".jd-live")
-    pill.and_(page.locator("[data-state=live]")).wait_for()
-    context.set_offline(True)
-    pill.and_(page.locator("[data-state=error]")).wait_for()
-    context.set_offline(False)
-    pill.and_(page.locator("[data-state=live]")).wait_for()
-    pill.click()
-    assert pill.get_attribute("data-state") == "paused"
+    found = complaints(page)
+    page.goto(f"{site.url}/admin/jobs/job/?q=knd:x")
+    page.evaluate("document.querySelector('.jd').innerHTML += '<img src=/gone.png><p style=x:y>'")
+    page.wait_for_event("console", predicate=lambda m: "404" in m.text)
+    assert any(one.startswith("404 ") for one in found)
+    assert violations(page)[0].startswith("image-alt")
     context.close()

@@ -10,7 +10,9 @@
   // ---- times: the server writes moments, the page tells how long ago they are
   const relative = new Intl.RelativeTimeFormat(lang, { style: "narrow", numeric: "always" });
   const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 365], ["year", Infinity]];
+  const now = new Intl.RelativeTimeFormat(lang, { style: "narrow", numeric: "auto" }).format(0, "second");
   const ago = (seconds) => {
+    if (Math.abs(seconds) < 1) return now;
     let value = seconds;
     for (const [unit, size] of STEPS) {
       if (Math.abs(value) < size) return relative.format(Math.trunc(value), unit);
@@ -27,9 +29,9 @@
   };
   const skew = Date.now() - (Date.parse(root.dataset.now) || Date.now());
   const tickTimes = () => {
-    const now = Date.now() - skew;
+    const moment = Date.now() - skew;
     for (const el of all("time[data-jd-time]")) {
-      const seconds = (Date.parse(el.dateTime) - now) / 1000;
+      const seconds = (Date.parse(el.dateTime) - moment) / 1000;
       const text = el.dataset.jdTime === "for" ? span(-seconds) : ago(seconds);
       if (el.textContent !== text) el.textContent = text;
     }
