@@ -10,6 +10,7 @@ from __future__ import annotations
 from jobs.admin import charts, components, tables
 from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act, Button, Reason
+from jobs.admin.apikeys import ApiKeyAdmin
 from jobs.admin.audit import AuditAdmin
 from jobs.admin.base import MEDIA, ModelAdmin, PlatformAdmin
 from jobs.admin.batches import BatchAdmin
@@ -28,6 +29,7 @@ from jobs.admin.workers import WorkerAdmin
 __all__ = [
     "MEDIA",
     "Act",
+    "ApiKeyAdmin",
     "AuditAdmin",
     "BatchAdmin",
     "BlackoutAdmin",

@@ -37,6 +37,7 @@ class AuditAdmin(PlatformAdmin):
         listed = [{"act": a, "url": target_url(site, a), "page": self.page_url(a.pk),
                    "look": outcome_look(a.outcome)} for a in found["rows"]]  # fmt: skip
         return {**found, "title": _("Audit"), "rows": listed, "given": given,
+                "api": "GET /audit", "cli": "python manage.py jobs audit list",
                 "outcomes": ("done", "denied", "refused")}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import charts, tables
 from jobs.admin.access import missing, principal, visible
-from jobs.admin.actions import Act
+from jobs.admin.actions import Act, NoteForm
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
@@ -87,9 +87,12 @@ class BatchAdmin(PlatformAdmin):
     page_template = "jobs/admin/batch.html"
     acts = (
         Act("retry", gettext_lazy("Retry failed…"), "retry_job", _retry, _no_failed, _retry_means,
-            tone="primary"),
+            tone="primary", verb="batch.retry_failed"),
         Act("cancel", gettext_lazy("Cancel rest…"), "cancel_job", _cancel, _nothing_left,
-            _cancel_means, tone="danger"),
+            _cancel_means, tone="danger", verb="batch.cancel_rest"),
+        Act("note", gettext_lazy("Note…"), "edit_job",
+            lambda r, b, g: batches.note(b.pk, g["note"], by=principal(r)), form=NoteForm,
+            done=gettext_lazy("The note stands beside it."), verb="batch.note"),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -102,6 +105,8 @@ class BatchAdmin(PlatformAdmin):
         return {
             **found,
             "rows": listed,
+            "api": "GET /batches",
+            "cli": "python manage.py jobs batches list",
             "jd_regions": {"jd-batches": "jobs/admin/parts/batches.html"},
         }
 
@@ -164,6 +169,7 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "no_payload": missing(request, "view_payload"),
         "look": look(_state(batch)),
         "api": f"GET /batches/{batch.pk}",
+        "cli": f"python manage.py jobs batches show {batch.pk}",
     }  # fmt: skip
 
 

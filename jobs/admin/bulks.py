@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
-from jobs.admin.actions import Act, Reason, confirm
+from jobs.admin.actions import Act, Reason, confirm, site_of
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
@@ -99,7 +99,7 @@ def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, 
         care=Care(per_minute=given["per_minute"]),
         **options,
     )  # fmt: skip
-    site = request.resolver_match.namespace if request.resolver_match else "admin"
+    site = site_of(request)
     return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
 
 
@@ -112,12 +112,17 @@ def _abort(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
     return _("The operation is aborted.")
 
 
+def _proceed(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
+    bulk.proceed(row.pk, by=principal(request), reason=given["reason"])
+    return _("The operation goes on.")
+
+
 def _abort_means(request: HttpRequest, row: Bulk) -> Sequence[Any]:
     return [_("Nothing more is done."), _("What is done already stays.")]
 
 
 START = Act("start", gettext_lazy("Bulk operation"), "run_bulk", _start, _why_not, form=StartForm,
-            tone="primary", template="jobs/admin/bulk_confirm.html")  # fmt: skip
+            tone="primary", template="jobs/admin/bulk_confirm.html", verb="bulk.start")  # fmt: skip
 
 
 @admin.register(Bulk)
@@ -128,7 +133,10 @@ class BulkAdmin(PlatformAdmin):
     page_template = "jobs/admin/bulk.html"
     acts = (
         Act("abort", gettext_lazy("Abort…"), "run_bulk", _abort, _over, _abort_means,
-            tone="danger"),
+            tone="danger", verb="bulk.abort"),
+        Act("proceed", gettext_lazy("Carry on…"), "run_bulk", _proceed, _over,
+            lambda r, b: [_("It goes on where it stopped; nothing is done twice.")],
+            verb="bulk.proceed"),
     )  # fmt: skip
     list_acts = (START,)
 
@@ -170,7 +178,8 @@ class BulkAdmin(PlatformAdmin):
         found = bulk.every(by=principal(request), limit=50)
         rows = [{"bulk": b, "url": self.page_url(b.pk), "label": LABELS.get(b.action, b.action),
                  **_bar(b)} for b in found]  # fmt: skip
-        return {"title": _("Bulk operations"), "rows": rows,
+        return {"title": _("Bulk operations"), "rows": rows, "api": "GET /bulk-operations",
+                "cli": "python manage.py jobs bulk list",
                 "jd_regions": {"jd-bulks": "jobs/admin/parts/bulks.html"}}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:

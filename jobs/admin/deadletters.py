@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from jobs import registry
 from jobs.admin import charts, jobpage, tables
 from jobs.admin.access import principal, visible
-from jobs.admin.actions import Act, Button, confirm
-from jobs.admin.base import PlatformAdmin, _named
+from jobs.admin.acting import named
+from jobs.admin.actions import Act, Button, NoteForm, Reason, Until, confirm, site_of
+from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import Capped
-from jobs.admin.jobacts import ReplayForm, RetryForm
-from jobs.admin.queues import Until
+from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS
 from jobs.engine import sql
@@ -37,8 +37,9 @@ def _closed(request: HttpRequest, letter: DeadLetter) -> str:
 
 def _retry(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
     deadletters.retry_letter(
-        letter.pk, by=principal(request), reason=given["reason"], attempts=given["attempts"]
-    )
+        letter.pk, by=principal(request), reason=given["reason"], reset=bool(given["reset"]),
+        attempts=None if given["reset"] else given["attempts"],
+    )  # fmt: skip
     return _("The job waits for its next attempt.")
 
 
@@ -49,9 +50,11 @@ def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
     return _closed(request, letter)
 
 
-def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.replay_letter(letter.pk, by=principal(request), reason=given["reason"])
-    return _("A new job carries its payload.")
+def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> tuple[str, str]:
+    new = deadletters.replay_letter(
+        letter.pk, by=principal(request), reason=given["reason"], payload_patch=given["patch"]
+    )
+    return _("A new job carries its payload."), job_url(request, new)
 
 
 def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
@@ -59,22 +62,34 @@ def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) ->
     return _("The dead letter is discarded.")
 
 
-class LetterReplay(ReplayForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields.pop("same", None)
+class LetterRetry(JobRetryForm):
+    """A dead letter is retried at once."""
+
+    at = None  # type: ignore[assignment]
+
+
+class LetterReplay(Reason):
+    """The payload may be mended."""
+
+    patch = JsonText(
+        label=gettext_lazy("Fields of the payload to change, as JSON"), required=False,
+        help_text=gettext_lazy("Like {“to”: “ada@example.org”}; null takes a field away."),
+    )  # fmt: skip
 
 
 ACTS = (
     Act("retry", gettext_lazy("Retry…"), "resolve_deadletter", _retry, _closed,
         lambda request, row: [_("The same job runs again, with its payload and its id."),
-                      _("The dead letter is closed as retried.")], RetryForm, "primary"),
+                      _("The dead letter is closed as retried.")], LetterRetry, "primary",
+        verb="deadletter.retry"),
     Act("replay", gettext_lazy("Replay as new…"), "resolve_deadletter", _replay, _not_replayable,
         lambda request, row: [_("A new job is made with the same payload; both are linked."),
-                      _("The dead letter is closed as replayed.")], LetterReplay),
+                      _("The dead letter is closed as replayed.")], LetterReplay,
+        verb="deadletter.replay"),
     Act("discard", gettext_lazy("Discard…"), "resolve_deadletter", _discard, _closed,
         lambda request, row: [_("The job stays failed; the dead letter is closed."),
-                      _("The job itself can still be retried later.")], tone="danger"),
+                      _("The job itself can still be retried later.")], tone="danger",
+        verb="deadletter.discard"),
 )  # fmt: skip
 
 
@@ -95,7 +110,7 @@ def _not_state(*states: str) -> Callable[[HttpRequest, Any], str]:
 def _all(verb: Any) -> Any:
     def run(request: HttpRequest, cause: causes.Cause, given: dict[str, Any]) -> tuple[str, str]:
         made = verb(cause.fingerprint, by=principal(request), reason=given["reason"])
-        site = request.resolver_match.namespace if request.resolver_match else "admin"
+        site = site_of(request)
         return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
 
     return run
@@ -111,22 +126,28 @@ def _concerned(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
 
 CAUSE_ACTS = (
     Act("retry", gettext_lazy("Retry all…"), "resolve_deadletter", _all(causes.retry_all),
-        _none_open, _concerned, tone="primary"),
+        _none_open, _concerned, tone="primary", verb="cause.retry_all"),
+    Act("replay", gettext_lazy("Replay all as new…"), "resolve_deadletter",
+        _all(causes.replay_all), _none_open, _concerned, verb="cause.replay_all"),
     Act("discard", gettext_lazy("Discard all…"), "resolve_deadletter", _all(causes.discard_all),
-        _none_open, _concerned, tone="danger"),
+        _none_open, _concerned, tone="danger", verb="cause.discard_all"),
     Act("ignore", gettext_lazy("Ignore until…"), "resolve_deadletter",
         lambda r, c, g: str(causes.ignore(c.fingerprint, by=principal(r), reason=g["reason"],
                                           until=g["until"]) and ""),
-        _not_state("open", "ignored"), form=Until),
+        _not_state("open", "ignored"), form=Until, verb="cause.ignore"),
     Act("resolve", gettext_lazy("Mark resolved…"), "resolve_deadletter",
         lambda r, c, g: str(causes.resolve(c.fingerprint, by=principal(r), reason=g["reason"])
                             and ""),
         _not_state("open", "ignored"),
-        lambda r, c: [_("It opens again by itself when it comes back.")]),
+        lambda r, c: [_("It opens again by itself when it comes back.")],
+        verb="cause.resolve"),
     Act("reopen", gettext_lazy("Reopen…"), "resolve_deadletter",
         lambda r, c, g: str(causes.reopen(c.fingerprint, by=principal(r), reason=g["reason"])
                             and ""),
-        _not_state("ignored", "resolved")),
+        _not_state("ignored", "resolved"), verb="cause.reopen"),
+    Act("note", gettext_lazy("Note…"), "resolve_deadletter",
+        lambda r, c, g: str(causes.note(c.fingerprint, g["note"], by=principal(r)) and ""),
+        form=NoteForm, verb="cause.note"),
 )  # fmt: skip
 
 
@@ -147,13 +168,11 @@ class DeadLetterAdmin(PlatformAdmin):
         ]  # fmt: skip
 
     def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponse:
-        act = _named(CAUSE_ACTS, name)
-        self._check_view(request)
+        act = named(CAUSE_ACTS, name)
+        self.check_view(request)
         try:
             cause = causes.find(fingerprint, by=principal(request))
         except UnknownTarget as error:
-            from django.http import Http404
-
             raise Http404 from error
         subject = CauseRow(cause)
         return confirm(self, request, act, subject, {"jd_crumbs": self.crumbs()})
@@ -187,6 +206,7 @@ class DeadLetterAdmin(PlatformAdmin):
             "states": [{"name": s, "on": s == state} for s in STATES],
             "jd_regions": {"jd-letters": "jobs/admin/parts/deadletters.html"},
             "api": "GET /dead-letters",
+            "cli": "python manage.py jobs dead-letters list",
         }
 
     def _causes(self, request: HttpRequest) -> list[dict[str, Any]]:
@@ -212,7 +232,7 @@ class DeadLetterAdmin(PlatformAdmin):
                 Button.of(act, request, cause, reverse(
                     f"{site}:jobs_cause_act", args=[cause.fingerprint, act.name]), back)
                 for act in CAUSE_ACTS
-                if (act.name == "reopen") == (cause.state != "open")
+                if act.name == "note" or (act.name == "reopen") == (cause.state != "open")
             ],
         }  # fmt: skip
 

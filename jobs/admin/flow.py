@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin import show
+from jobs.admin.access import principal
+from jobs.admin.actions import Act, Reason
 from jobs.admin.bounded import ReadOnlyAdmin
 from jobs.admin.filters import Known
+from jobs.admin.jobforms import JsonText
 from jobs.models import Breaker, Effect, Limiter, Pause, Slot
+from jobs.operate import breakers, doubts, pauses
 from jobs.operate.shown import public_data
 
 if TYPE_CHECKING:
@@ -34,6 +40,66 @@ class _StateFilter(Known):
         return self.states
 
 
+class DoubtForm(Reason):
+    """What a person has found out about a call."""
+
+    how = forms.ChoiceField(
+        label=gettext_lazy("What happened"), widget=forms.RadioSelect,
+        choices=[("resend", gettext_lazy("It did not happen: make the call again")),
+                 ("assume_done", gettext_lazy("It did happen: go on as if it had answered"))],
+    )  # fmt: skip
+    outcome = JsonText(
+        label=gettext_lazy("Its answer, as JSON"), required=False,
+        help_text=gettext_lazy("What the call would have answered; only if it did happen."),
+    )  # fmt: skip
+
+
+def _resolve(request: HttpRequest, effect: Any, given: dict[str, Any]) -> str:
+    done = doubts.resolve(
+        effect.pk, given["how"], by=principal(request), reason=given["reason"],
+        outcome=given["outcome"],
+    )  # fmt: skip
+    if done.retried:
+        return _("The doubt is gone; its job runs again.")
+    return _("The doubt is gone.")
+
+
+def _no_doubt(request: HttpRequest, effect: Any) -> str:
+    return "" if effect.state in ("in_doubt", "intent") else _("It is not in doubt.")
+
+
+class OpenForm(Reason):
+    seconds = forms.IntegerField(
+        label=gettext_lazy("Seconds"), initial=60, min_value=1, max_value=int(breakers.LONGEST),
+        help_text=gettext_lazy("So long nobody may call; then one caller tries."),
+    )  # fmt: skip
+
+
+def _open(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    breakers.force_open(
+        row.pk, by=principal(request), reason=given["reason"], seconds=given["seconds"]
+    )
+    return _("The circuit is open.")
+
+
+def _close(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    breakers.reset(row.pk, by=principal(request), reason=given["reason"])
+    return _("The circuit is closed.")
+
+
+def _resume(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    pauses.resume(row.scope, by=principal(request), reason=given["reason"])
+    return _("It goes on.")
+
+
+PAUSE_ACTS = (
+    Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, tone="primary",
+        consequences=lambda r, p: [_("Waiting jobs start again, by their priority."),
+                                   _("A blackout window would stay in force.")],
+        verb="scope.resume"),
+)  # fmt: skip
+
+
 class EffectStateFilter(_StateFilter):
     states = ("intent", "done", "in_doubt", "failed")
 
@@ -44,6 +110,8 @@ class BreakerStateFilter(_StateFilter):
 
 class _NamedAdmin(ReadOnlyAdmin):
     """Rows that are found by their whole name instead of by an id."""
+
+    whole_platform = True
 
     search_help_text: ClassVar[StrOrPromise] = gettext_lazy("a whole name")
 
@@ -69,6 +137,12 @@ class EffectAdmin(ReadOnlyAdmin):
     list_filter = (EffectStateFilter,)
     search_fields = ("job_id",)
     ordering = ("-id",)
+    acts = (
+        Act("resolve", gettext_lazy("Decide…"), "resolve_doubt", _resolve, _no_doubt,
+            lambda r, e: [_("Look at the other side first: at the mailbox, the bank, the feed."),
+                          _("A failed job runs again once none of its effects is in doubt.")],
+            DoubtForm, "primary", verb="effect.resolve"),
+    )  # fmt: skip
     search_help_text: ClassVar[StrOrPromise] = gettext_lazy("the id of a job")
     fields = (
         "key",
@@ -84,6 +158,11 @@ class EffectAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         found: QuerySet[Any] = super().get_queryset(request)
+        scope = principal(request).scope
+        if scope.tenants is not None:
+            found = found.filter(job__tenant__in=sorted(scope.tenants))
+        if scope.queues is not None:
+            found = found.filter(job__queue__in=sorted(scope.queues))
         match = request.resolver_match
         if match is not None and str(match.url_name).endswith("_changelist"):
             return found.defer("request", "outcome")
@@ -107,6 +186,7 @@ class PauseAdmin(_NamedAdmin):
     """What somebody has stopped, why, and until when."""
 
     list_display = ("scope", "reason", "by", "created_at", "until")
+    acts = PAUSE_ACTS
     search_fields = ("scope",)
 
 
@@ -139,5 +219,15 @@ class BreakerAdmin(_NamedAdmin):
 
     list_display = ("name", "state", "failures", "threshold", "opened_at", "retry_at")
     list_filter = (BreakerStateFilter,)
+    acts = (
+        Act("open", gettext_lazy("Open…"), "edit_queue", _open, form=OpenForm, tone="danger",
+            consequences=lambda r, b: [_("Nobody calls through it for so long."),
+                                       _("Jobs that would call wait, and lose no attempt.")],
+            verb="breaker.open"),
+        Act("close", gettext_lazy("Close…"), "edit_queue", _close, tone="primary",
+            consequences=lambda r, b: [_("Everybody may call again; no failure is counted."),
+                                       _("Jobs that it has delayed keep their time.")],
+            verb="breaker.close"),
+    )  # fmt: skip
     search_fields = ("name",)
     fields = (*list_display, "open_for", "last_error")

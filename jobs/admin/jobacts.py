@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason
-from jobs.operate import cancel, edit, replay, retry
+from jobs.admin.actions import Act, Reason, When
+from jobs.admin.jobforms import REVEAL, EditedReplayForm, JobRetryForm, run_replay, run_retry
+from jobs.operate import cancel, edit
 from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
-
-
-class RetryForm(Reason):
-    attempts = forms.IntegerField(
-        label=gettext_lazy("Attempts"), min_value=1, max_value=1000, initial=1,
-        help_text=gettext_lazy("So many more failures are allowed."),
-    )  # fmt: skip
 
 
 class CancelForm(Reason):
@@ -37,28 +29,13 @@ class CancelForm(Reason):
 class EditForm(Reason):
     queue = forms.CharField(label=gettext_lazy("Queue"), max_length=100)
     priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
-    run_at = forms.DateTimeField(
-        label=gettext_lazy("Due"), required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        help_text=gettext_lazy("Empty leaves it as it is."),
-    )  # fmt: skip
+    run_at = When(label=gettext_lazy("Due"), help_text=gettext_lazy("Empty leaves it as it is."))
     max_attempts = forms.IntegerField(label=gettext_lazy("Attempts"), min_value=1, max_value=1000)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in ("queue", "priority", "max_attempts"):
             self.fields[name].initial = getattr(self.row, name)
-
-
-class ReplayForm(Reason):
-    same = forms.BooleanField(
-        label=gettext_lazy("I know that its outside effects may happen again"),
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.row is None or self.row.state != JobState.SUCCEEDED:
-            del self.fields["same"]
 
 
 def _not_retryable(request: HttpRequest, job: Any) -> str:
@@ -86,22 +63,11 @@ def _not_cancellable(request: HttpRequest, job: Any) -> str:
     return ""
 
 
-def _retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    retry.retry(job.pk, by=principal(request), reason=given["reason"], attempts=given["attempts"])
-    return _("The job waits for its next attempt.")
-
-
 def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
     done = cancel.cancel(
         job.pk, by=principal(request), reason=given["reason"], force=given["force"]
     )
     return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
-
-
-def _replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str, str]:
-    new = replay.replay(job.pk, by=principal(request), reason=given["reason"])
-    site = request.resolver_match.namespace if request.resolver_match else "admin"
-    return _("A new job carries its payload."), reverse(f"{site}:jobs_job_change", args=[new])
 
 
 def _run_now(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
@@ -143,7 +109,7 @@ def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
 
 def _replay_means(request: HttpRequest, job: Any) -> Sequence[Any]:
     return [
-        _("A new job is made with the same payload; both are linked."),
+        _("A new job is made with its payload, as it is or edited; both are linked."),
         _("This job stays as it is."),
     ]
 
@@ -159,19 +125,17 @@ def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
 
 
 ACTS = (
-    Act("retry", gettext_lazy("Retry…"), "retry_job", _retry, _not_retryable, _retry_means,
-        RetryForm, "primary"),
-    Act("replay", gettext_lazy("Replay as new…"), "replay_job", _replay, _not_replayable,
-        _replay_means, ReplayForm),
+    Act("retry", gettext_lazy("Retry…"), "retry_job", run_retry, _not_retryable, _retry_means,
+        JobRetryForm, "primary", verb="job.retry"),
+    Act("replay", gettext_lazy("Replay as new…"), "replay_job", run_replay, _not_replayable,
+        _replay_means, EditedReplayForm, verb="job.replay"),
     Act("run-now", gettext_lazy("Run now…"), "retry_job", _run_now, _not_waiting,
-        lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")]),
+        lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
+        verb="job.run_now"),
     Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
-        lambda r, j: [_("A queued job waits to be handed out again.")], EditForm),
+        lambda r, j: [_("A queued job waits to be handed out again.")], EditForm,
+        verb="job.edit"),
     Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
-        CancelForm, "danger"),
+        CancelForm, "danger", verb="job.cancel"),
+    REVEAL,
 )  # fmt: skip
-
-
-def as_cli(words: Sequence[str]) -> str:
-    """The command line that does the same."""
-    return " ".join(["python manage.py jobs", *(json.dumps(w) if " " in w else w for w in words)])

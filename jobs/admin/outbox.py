@@ -48,15 +48,17 @@ class OutboxAdmin(PlatformAdmin):
     page_template = "jobs/admin/event.html"
     acts = (
         Act("publish", gettext_lazy("Publish now…"), "publish_outbox", _verb(outbox.publish),
-            _only("failed", "parked"), tone="primary", done=gettext_lazy("It is told next."),
+            _only("failed", "parked"), verb="event.publish", tone="primary",
+            done=gettext_lazy("It is told next."),
             consequences=lambda r, e: [_("It is told next, with all its tries before it."),
                                        _("Subscribers may have seen it: they must bear it twice.")]),  # noqa: E501
         Act("park", gettext_lazy("Park…"), "publish_outbox", _verb(outbox.park),
-            _only("pending", "failed"), done=gettext_lazy("It is parked."),
+            _only("pending", "failed"), verb="event.park", done=gettext_lazy("It is parked."),
             consequences=lambda r, e: [_("Nobody is told until somebody publishes it."),
                                        _("Later events with the same key wait for it.")]),
         Act("discard", gettext_lazy("Discard…"), "publish_outbox", _verb(outbox.discard),
-            _only("pending", "failed", "parked"), tone="danger",
+            _only("pending", "failed", "parked"), verb="event.discard",
+            tone="danger",
             done=gettext_lazy("It is discarded."),
             consequences=lambda r, e: [_("Nobody will ever be told."),
                                        _("What waited for it goes on.")]),
@@ -89,6 +91,7 @@ class OutboxAdmin(PlatformAdmin):
             "states": [{"name": s, "on": s == state} for s in STATES],
             "every": not state,
             "jd_regions": {"jd-outbox": "jobs/admin/parts/outbox.html"},
+            "api": "GET /outbox",
             "cli": "python manage.py jobs outbox list",
         }  # fmt: skip
 

@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy
 from jobs import conf
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
-from jobs.admin.actions import Act
+from jobs.admin.actions import Act, Until, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration, pretty
-from jobs.admin.queues import Until
 from jobs.admin.recent import recent_acts
+from jobs.admin.scheduleforms import BACKFILL, EDIT, MISSED, NEW, OVERLAP
 from jobs.admin.words import look
 from jobs.engine import closures, sql
 from jobs.errors import JobsError
@@ -29,11 +29,6 @@ from jobs.operate import schedules
 from jobs.operate.shown import public_data
 from jobs.windows import is_inside
 
-MISSED = {"skip": gettext_lazy("missed slots are left out"),
-          "latest": gettext_lazy("of missed slots the latest is made up for"),
-          "all": gettext_lazy("every missed slot is made up for")}  # fmt: skip
-OVERLAP = {"allow": gettext_lazy("runs may overlap"),
-           "skip": gettext_lazy("a slot is left out while an earlier run is unfinished")}  # fmt: skip  # noqa: E501
 NEXT = 5
 LAST = 60
 
@@ -60,7 +55,7 @@ def _declared(request: HttpRequest, row: Schedule) -> str:
 
 def _run(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> tuple[str, str]:
     made = schedules.run_now(row.name, by=principal(request), reason=given["reason"])
-    site = request.resolver_match.namespace if request.resolver_match else "admin"
+    site = site_of(request)
     return _("A job was made."), reverse(f"{site}:jobs_job_change", args=[made])
 
 
@@ -76,7 +71,7 @@ def _resume(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> str:
 
 def _remove(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> tuple[str, str]:
     schedules.remove(row.name, by=principal(request), reason=given["reason"])
-    site = request.resolver_match.namespace if request.resolver_match else "admin"
+    site = site_of(request)
     return _("The schedule is gone."), reverse(f"{site}:jobs_schedule_changelist")
 
 
@@ -93,14 +88,19 @@ class ScheduleAdmin(PlatformAdmin):
     page_template = "jobs/admin/schedule.html"
     acts = (
         Act("run", gettext_lazy("Run now…"), "manage_schedule", _run, tone="primary",
-            consequences=lambda r, s: [_("One job is made beside its slots.")]),
+            consequences=lambda r, s: [_("One job is made beside its slots.")],
+            verb="schedule.run_now"),
         Act("pause", gettext_lazy("Pause…"), "manage_schedule", _pause, _paused, _pause_means,
-            Until),
+            Until, verb="schedule.pause"),
         Act("resume", gettext_lazy("Resume…"), "manage_schedule", _resume, _not_paused,
-            lambda r, s: [_("It goes on with the next slot from now.")]),
+            lambda r, s: [_("It goes on with the next slot from now.")],
+            verb="schedule.resume"),
+        EDIT, BACKFILL,
         Act("remove", gettext_lazy("Remove…"), "manage_schedule", _remove, _declared,
-            lambda r, s: [_("It makes no more jobs; those it has made stay.")], tone="danger"),
+            lambda r, s: [_("It makes no more jobs; those it has made stay.")], tone="danger",
+            verb="schedule.remove"),
     )  # fmt: skip
+    list_acts = (NEW,)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         rows = [
@@ -111,6 +111,7 @@ class ScheduleAdmin(PlatformAdmin):
         return {"title": _("Schedules"), "rows": rows,
                 "jd_regions": {"jd-schedules": "jobs/admin/parts/schedules.html"},
                 "blackouts_url": reverse(f"{self.admin_site.name}:jobs_blackout_changelist"),
+                "list_buttons": self.list_buttons(request), "api": "GET /schedules",
                 "cli": "python manage.py jobs schedules list"}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
@@ -198,7 +199,3 @@ def _jumps(at: datetime, zone: ZoneInfo) -> bool:
     """Whether the clocks there are changed on this day."""
     before = (at - timedelta(hours=12)).astimezone(zone).utcoffset()
     return before != (at + timedelta(hours=12)).astimezone(zone).utcoffset()
-
-
-def _default() -> str:
-    return conf.settings().DEFAULT_QUEUE

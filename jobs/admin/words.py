@@ -61,6 +61,7 @@ LOOKS: dict[str, Look] = {
     "idle": Look(_("Idle"), "tick", "green"),
     "draining": Look(_("Draining"), "pause", "amber"),
     "stopped": Look(_("Stopped"), "stop", "grey"),
+    "ended": Look(_("Ended"), "stop", "grey"),
     "silent": Look(_("Silent"), "alert", "red"),
     "error": Look(_("Error"), "cross", "red"),
     # audit

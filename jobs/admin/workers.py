@@ -1,100 +1,157 @@
-"""Workers: who lives, who has fallen silent, and what each does now."""
+"""Workers: who lives, on which version, what each does now, and sending them home."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from jobs.admin.access import principal
+from jobs.admin.access import missing, principal
+from jobs.admin.actions import Act, Reason
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.entries import WorkerPage
-from jobs.engine import rq, sql
-from jobs.models import Job, Lease
+from jobs.admin.recent import recent_acts
+from jobs.engine import rq
+from jobs.errors import UnknownTarget
+from jobs.operate import charts
+from jobs.operate import workers as operate
 
-KEPT = timedelta(days=1)
-MOST = 200
+_ORDER = ("lost", "busy", "draining", "idle", "ended")
+
+
+class Named:
+    """A worker as the subject of a page."""
+
+    def __init__(self, seen: operate.Seen) -> None:
+        self.seen, self.pk = seen, seen.name
+
+    def __str__(self) -> str:
+        return self.seen.name
 
 
 def workers(request: HttpRequest, site: str) -> list[dict[str, Any]]:
-    """Workers with their executors together; those that ended lately are last."""
-    [(now,)] = sql.rows("SELECT jobs_clock()")
-    leases = Lease.objects.using(sql.alias()).exclude(dead_at__lt=now - KEPT)
-    found: dict[str, dict[str, Any]] = {}
-    rows = list(leases.order_by("-until", "owner")[:MOST])
-    scope = principal(request).scope.queues
-    for lease in rows:
-        if scope is not None and not scope & set(lease.queues):
-            continue
-        one = found.setdefault(
-            f"{lease.worker}@{lease.host}",
-            {"name": lease.worker, "host": lease.host, "pids": [], "queues": list(lease.queues),
-             "slots": 0, "executors": 0, "started": lease.started_at, "until": lease.until,
-             "state": "stopped", "jobs": [], "owners": []},
-        )  # fmt: skip
-        one["owners"].append(lease.owner)
-        state = _state(lease, now)
-        if _ORDER.index(state) < _ORDER.index(one["state"]):
-            one["state"] = state
-        if state not in ("stopped",):
-            one["slots"] += lease.slots
-            one["executors"] += 1
-            if lease.pid not in one["pids"]:
-                one["pids"].append(lease.pid)
-    _attach(request, site, list(found.values()))
-    return sorted(found.values(), key=lambda w: (_ORDER.index(w["state"]), w["name"]))
+    """The workers of the last day, those first that want to be looked at."""
+    if missing(request, "view_worker"):
+        return []
+    found = operate.workers(by=principal(request))
+    return [
+        _row(site, seen)
+        for seen in sorted(found, key=lambda w: (_ORDER.index(w.state), w.name))
+    ]  # fmt: skip
 
 
-_ORDER = ("silent", "busy", "draining", "idle", "stopped")
+def _row(site: str, seen: operate.Seen) -> dict[str, Any]:
+    return {
+        "seen": seen,
+        "url": reverse(f"{site}:jobs_workerpage_change", args=[seen.name]),
+        "memory": round(seen.memory),
+        "jobs": [
+            {"kind": job.kind, "since": job.started_at,
+             "url": reverse(f"{site}:jobs_job_change", args=[job.id])} for job in seen.jobs
+        ],
+    }  # fmt: skip
 
 
-def _state(lease: Lease, now: Any) -> str:
-    if lease.dead_at is not None:
-        return "stopped"
-    if lease.until <= now:
-        return "silent"
-    return "draining" if lease.draining else "idle"
+def versions(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The versions that live workers run."""
+    return sorted({row["seen"].version for row in rows if row["seen"].state not in _GONE})
 
 
-def _attach(request: HttpRequest, site: str, listed: list[dict[str, Any]]) -> None:
-    """Every worker knows the jobs it runs."""
-    by_owner = {owner: worker for worker in listed for owner in worker["owners"]}
-    queues = sorted({queue for worker in listed for queue in worker["queues"]})
-    running = (
-        Job.objects.using(sql.alias())
-        .filter(state="running", queue__in=queues)
-        .only("id", "kind", "started_at", "owner", "tenant")[:500]
+_GONE = ("lost", "ended")
+
+
+def _gone(request: HttpRequest, row: Named) -> str:
+    if row.seen.state == "ended":
+        return _("It has ended.")
+    return _("It is lost: nothing reaches it.") if row.seen.state == "lost" else ""
+
+
+def _drained(request: HttpRequest, row: Named) -> str:
+    return _gone(request, row) or (
+        _("It takes no more already.") if row.seen.state == "draining" else ""
     )
-    tenants = principal(request).scope.tenants
-    for job in running:
-        worker = by_owner.get(job.owner) if job.owner else None
-        if worker is None:
-            continue
-        if worker["state"] == "idle":
-            worker["state"] = "busy"
-        if tenants is None or job.tenant in tenants:
-            url = reverse(f"{site}:jobs_job_change", args=[job.pk])
-            worker["jobs"].append({"kind": job.kind, "since": job.started_at, "url": url})
+
+
+def _drain(request: HttpRequest, row: Named, given: dict[str, Any]) -> str:
+    operate.drain(row.pk, by=principal(request), reason=given["reason"])
+    return _("The worker takes no more.")
+
+
+def _stop(request: HttpRequest, row: Named, given: dict[str, Any]) -> str:
+    operate.stop(row.pk, by=principal(request), reason=given["reason"])
+    return _("The worker was told to end.")
+
+
+class DeployForm(Reason):
+    version = forms.CharField(
+        label=gettext_lazy("Version"), max_length=charts.VERSION_LIMIT,
+        help_text=gettext_lazy("What runs from now on; charts show it."),
+    )  # fmt: skip
+
+
+def _deploy(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    charts.mark_deploy(given["version"], by=principal(request), reason=given["reason"])
+    return _("Charts show it from now on.")
 
 
 @admin.register(WorkerPage)
 class WorkerAdmin(PlatformAdmin):
-    """All workers on one page."""
+    """All workers on one page, and each on one of its own."""
 
     view_permission = "view_worker"
     whole_platform = True
     list_template = "jobs/admin/workers.html"
+    page_template = "jobs/admin/worker.html"
+    acts = (
+        Act("drain", gettext_lazy("Drain…"), "manage_worker", _drain, _drained,
+            lambda r, w: [_("It finishes what it has begun and takes no more."),
+                          _("Its process stays until it is stopped.")], verb="worker.drain"),
+        Act("stop", gettext_lazy("Stop…"), "manage_worker", _stop, _gone,
+            lambda r, w: [_("It drains and ends."),
+                          _("Whatever keeps your programs running may start it again.")],
+            tone="danger", verb="worker.stop"),
+    )  # fmt: skip
+    list_acts = (
+        Act("deploy", gettext_lazy("Mark a deploy…"), "manage_worker", _deploy, form=DeployForm,
+            consequences=lambda r, w: [_("A line stands in charts at this moment.")],
+            verb="deploy.mark"),
+    )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        rows = workers(request, self.admin_site.name)
+        for row in rows:
+            row["buttons"] = self.buttons(request, Named(row["seen"]), row["seen"].name)
         return {
             "title": _("Workers"),
-            "workers": workers(request, self.admin_site.name),
+            "workers": rows,
+            "mixed": found if len(found := versions(rows)) > 1 else [],
+            "list_buttons": self.list_buttons(request),
             "services": _services(),
+            "api": "GET /workers",
+            "cli": "python manage.py jobs workers list",
             "jd_regions": {"jd-workers": "jobs/admin/parts/workers.html"},
+        }
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        try:
+            return Named(operate.worker(key, by=principal(request)))
+        except UnknownTarget:
+            return None
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        site = self.admin_site.name
+        return {
+            **_row(site, row.seen),
+            "w": row.seen,
+            "buttons": self.buttons(request, row, row.pk),
+            "acts": recent_acts(request, site, target_kind="worker", target_id=row.pk),
+            "jd_regions": {"jd-worker": "jobs/admin/parts/worker.html"},
         }
 
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 import jobs
+from jobs.engine import roll
 from jobs.models import Audit, Batch, Bulk, DeadLetter, Job, Outbox, Schedule
 from jobs.operate import blackouts, bulk, pauses, schedules
 from jobs.testing import freeze_clock, run_jobs
@@ -47,6 +48,9 @@ def fill() -> dict[str, Any]:
     a_job("cancelled", Noop())
     a_job("expired", Noop())
     an_executor("default", 8)
+    roll.announce("w1", 4711, ["default", "reports"], 8)
+    _rows("UPDATE jobs_worker SET version = '2026.11.1'")
+    roll.announce("w2", 4712, ["default"], 8)
     pauses.pause("queue:reports", by="ada", reason="the printer is on fire")
     blackouts.create("kind:test.noop", time(22), time(6), days=[4, 5], time_zone="Europe/Rome",
                      by="ada", reason="their night")  # fmt: skip
