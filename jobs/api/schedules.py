@@ -1,29 +1,25 @@
-"""Schedules and blackout windows."""
+"""Schedules."""
 
 from __future__ import annotations
 
-from datetime import datetime, time
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Schema, Status
-from pydantic import ConfigDict
+from ninja import Field, Schema, Status
 
 from jobs import registry
 from jobs.api import auth, conditional, sight
-from jobs.api.endpoints import In, Section
+from jobs.api.endpoints import In
 from jobs.api.schemas import WhyIn
+from jobs.api.slots import MANAGE, seconds
+from jobs.api.slots import section as section
 from jobs.engine import sql
-from jobs.models import Blackout, Schedule
-from jobs.operate import blackouts, schedules
+from jobs.models import Schedule
+from jobs.operate import schedules
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
-
-section = Section("schedules")
-windows = Section("blackouts")
-_MANAGE = "manage_schedule"
-_BLACKOUT = "manage_blackout"
 
 
 class ScheduleOut(Schema):
@@ -66,24 +62,22 @@ class ScheduleIn(In):
     reason: str = Field(min_length=1, max_length=500)
 
 
+class SchedulePatch(In):
+    """What is to be another from the next slot on; a given ``payload`` replaces all of it."""
+
+    payload: dict[str, Any] | None = None
+    cron: str | None = Field(None, max_length=200)
+    interval_ms: int | None = Field(None, ge=5000, le=3660 * 86_400_000)
+    time_zone: str | None = Field(None, max_length=64)
+    missed: Literal["skip", "latest", "all"] | None = None
+    overlap: Literal["allow", "skip"] | None = None
+    reason: str = Field(min_length=1, max_length=500)
+
+
 class UntilIn(WhyIn):
     """Until when."""
 
     until: datetime | None = None
-
-
-class SlotsIn(Schema):
-    """How many slots, and after when."""
-
-    model_config = ConfigDict(extra="forbid")
-    count: int = Field(5, ge=1, le=100)
-    after: datetime | None = None
-
-
-class SlotsOut(Schema):
-    """Moments."""
-
-    slots: list[datetime]
 
 
 class MadeOut(Schema):
@@ -130,7 +124,7 @@ def schedule_list(request: HttpRequest) -> Any:
 
 
 @section.post(
-    "/schedules", "schedule_create", needs=_MANAGE, answer={201: ScheduleOut},
+    "/schedules", "schedule_create", needs=MANAGE, answer={201: ScheduleOut},
     verb="schedule.create",
 )  # fmt: skip
 def schedule_create(request: HttpRequest, body: ScheduleIn) -> Any:
@@ -144,7 +138,7 @@ def schedule_create(request: HttpRequest, body: ScheduleIn) -> Any:
         by=who,
         reason=body.reason,
         cron=body.cron,
-        interval=None if body.interval_ms is None else body.interval_ms / 1000,
+        interval=seconds(body.interval_ms),
         time_zone=body.time_zone,
         missed=body.missed,
         overlap=body.overlap,
@@ -162,8 +156,25 @@ def schedule_get(request: HttpRequest, response: HttpResponse, name: str) -> Any
     return conditional.fresh(request, response, tag) or _told(who, row)
 
 
+@section.patch(
+    "/schedules/{name}", "schedule_edit", needs=MANAGE, answer=ScheduleOut, verb="schedule.edit"
+)  # fmt: skip
+def schedule_edit(request: HttpRequest, name: str, body: SchedulePatch) -> Any:
+    """Other values; If-Match says which ones you have seen. What code declares stays as it is."""
+    who = auth.who(request)
+    sight.check(who, "schedule", name)
+    rows = Schedule.objects.using(sql.alias()).select_for_update()
+    row = rows.get(name=name)
+    conditional.check(request, row)
+    given = body.model_dump(exclude={"payload", "interval_ms"}, exclude_none=True)
+    if body.payload is not None:
+        given["payload"] = registry.get(row.kind).payload.build(body.payload)
+    made = schedules.edit(name, by=who, interval=seconds(body.interval_ms), **given)
+    return _told(who, made)
+
+
 @section.post(
-    "/schedules/{name}/delete", "schedule_remove", needs=_MANAGE, answer={204: None},
+    "/schedules/{name}/delete", "schedule_remove", needs=MANAGE, answer={204: None},
     verb="schedule.remove",
 )  # fmt: skip
 def schedule_remove(request: HttpRequest, name: str, body: WhyIn) -> Any:
@@ -173,7 +184,7 @@ def schedule_remove(request: HttpRequest, name: str, body: WhyIn) -> Any:
 
 
 @section.post(
-    "/schedules/{name}/pause", "schedule_pause", needs=_MANAGE, answer=ScheduleOut,
+    "/schedules/{name}/pause", "schedule_pause", needs=MANAGE, answer=ScheduleOut,
     verb="schedule.pause",
 )  # fmt: skip
 def schedule_pause(request: HttpRequest, name: str, body: UntilIn) -> Any:
@@ -183,7 +194,7 @@ def schedule_pause(request: HttpRequest, name: str, body: UntilIn) -> Any:
 
 
 @section.post(
-    "/schedules/{name}/resume", "schedule_resume", needs=_MANAGE, answer=ScheduleOut,
+    "/schedules/{name}/resume", "schedule_resume", needs=MANAGE, answer=ScheduleOut,
     verb="schedule.resume",
 )  # fmt: skip
 def schedule_resume(request: HttpRequest, name: str, body: WhyIn) -> Any:
@@ -193,154 +204,10 @@ def schedule_resume(request: HttpRequest, name: str, body: WhyIn) -> Any:
 
 
 @section.post(
-    "/schedules/{name}/run", "schedule_run", needs=_MANAGE, answer={201: MadeOut},
-    verb="schedule.run",
+    "/schedules/{name}/run", "schedule_run", needs=MANAGE, answer={201: MadeOut},
+    verb="schedule.run_now",
 )  # fmt: skip
 def schedule_run(request: HttpRequest, name: str, body: WhyIn) -> Any:
     """A job beside the slots."""
     made = schedules.run_now(name, by=auth.who(request), reason=body.reason)
     return Status(201, {"job_id": made})
-
-
-@section.get("/schedules/{name}/next", "schedule_next", needs="view_schedule", answer=SlotsOut)
-def schedule_next(request: HttpRequest, name: str, wanted: Query[SlotsIn]) -> Any:
-    """The next slots, as if nothing were paused."""
-    _seen(auth.who(request), name)
-    return {"slots": schedules.preview(name, wanted.count, wanted.after)}
-
-
-class WindowIn(In):
-    """A window that comes back: days (0 is Monday, none is every day), start, end, time zone."""
-
-    scope: str = Field(min_length=3, max_length=300)
-    start: time
-    end: time
-    days: list[int] = Field(default_factory=list, max_length=7)
-    time_zone: str = Field("UTC", max_length=64)
-
-
-class BlackoutIn(WindowIn):
-    """A window, and why."""
-
-    reason: str = Field(min_length=1, max_length=500)
-    enabled: bool = True
-
-
-class BlackoutPatch(In):
-    """What is to be another."""
-
-    scope: str | None = Field(None, min_length=3, max_length=300)
-    start: time | None = None
-    end: time | None = None
-    days: list[int] | None = Field(None, max_length=7)
-    time_zone: str | None = Field(None, max_length=64)
-    enabled: bool | None = None
-    reason: str = Field(min_length=1, max_length=500)
-
-
-class BlackoutOut(Schema):
-    """A blackout window."""
-
-    id: int
-    scope: str
-    start: time
-    end: time
-    days: list[int]
-    time_zone: str
-    reason: str
-    enabled: bool
-
-
-class ImpactOut(Schema):
-    """A week of a window, and whom it holds back now."""
-
-    begin: datetime
-    end: datetime
-    spans: list[tuple[datetime, datetime]]
-    active_until: datetime | None
-    held: int
-    more: bool
-
-
-def _window(who: Principal, number: int) -> Blackout:
-    rows = Blackout.objects.using(sql.alias())
-    row = sight.one(rows, "blackout", number)
-    if not sight.is_visible(who, "scope", row.scope):
-        from jobs.operate import targets
-
-        raise targets.unknown("blackout", number)
-    return row
-
-
-def _impact(found: blackouts.Preview) -> dict[str, Any]:
-    told = {name: getattr(found, name) for name in ("begin", "end", "spans", "active_until")}
-    return {**told, "held": found.impact.held, "more": found.impact.more}
-
-
-@windows.get("/blackouts", "blackout_list", needs="view_blackout", answer=list[BlackoutOut])
-def blackout_list(request: HttpRequest) -> Any:
-    """Blackout windows."""
-    who = auth.who(request)
-    rows = Blackout.objects.using(sql.alias()).order_by("scope", "start", "id")[:1000]
-    return [row for row in rows if sight.is_visible(who, "scope", row.scope)]
-
-
-@windows.post(
-    "/blackouts", "blackout_create", needs=_BLACKOUT, answer={201: BlackoutOut},
-    verb="blackout.create",
-)  # fmt: skip
-def blackout_create(request: HttpRequest, body: BlackoutIn) -> Any:
-    """The window exists and, where it is open now, holds at once."""
-    values = body.model_dump()
-    return Status(201, blackouts.create(by=auth.who(request), **values))
-
-
-@windows.post("/blackouts/preview", "blackout_preview", needs="view_blackout", answer=ImpactOut)
-def blackout_preview(request: HttpRequest, body: WindowIn) -> Any:
-    """What such a window would do; nothing is written."""
-    sight.check_scope(auth.who(request), body.scope)
-    return _impact(blackouts.preview(**body.model_dump()))
-
-
-@windows.get("/blackouts/{int:number}", "blackout_get", needs="view_blackout", answer=BlackoutOut)
-def blackout_get(request: HttpRequest, response: HttpResponse, number: int) -> Any:
-    """One window."""
-    row = _window(auth.who(request), number)
-    return conditional.fresh(request, response, conditional.tag(row)) or BlackoutOut.from_orm(row)
-
-
-@windows.get(
-    "/blackouts/{int:number}/impact", "blackout_impact", needs="view_blackout", answer=ImpactOut
-)
-def blackout_impact(request: HttpRequest, number: int) -> Any:
-    """What the window does this week."""
-    row = _window(auth.who(request), number)
-    found = blackouts.preview(row.scope, row.start, row.end, days=row.days, time_zone=row.time_zone)
-    return _impact(found)
-
-
-@windows.patch(
-    "/blackouts/{int:number}", "blackout_update", needs=_BLACKOUT, answer=BlackoutOut,
-    verb="blackout.update",
-)  # fmt: skip
-def blackout_update(request: HttpRequest, number: int, body: BlackoutPatch) -> Any:
-    """Other values; If-Match says which ones you have seen."""
-    who = auth.who(request)
-    rows = Blackout.objects.using(sql.alias()).select_for_update()
-    _window(who, number)
-    conditional.check(request, rows.get(pk=number))
-    given = body.model_dump(exclude_unset=True)
-    changes = {name: value for name, value in given.items() if value is not None}
-    if "scope" in changes:
-        sight.check_scope(who, changes["scope"])
-    return blackouts.update(number, by=who, **changes)
-
-
-@windows.post(
-    "/blackouts/{int:number}/delete", "blackout_delete", needs=_BLACKOUT, answer={204: None},
-    verb="blackout.delete",
-)  # fmt: skip
-def blackout_delete(request: HttpRequest, number: int, body: WhyIn) -> Any:
-    """The window is gone; what it held may start."""
-    blackouts.delete(number, by=auth.who(request), reason=body.reason)
-    return Status(204, None)
