@@ -9,7 +9,6 @@ from typing import Any
 from benchmarks import operate
 from benchmarks.bench import Bench
 from benchmarks.result import Check, Figures, Result, spread
-from benchmarks.specimens.handlers import Noop
 from tests.admin.screens import screens
 
 MUST_MS, AIM_MS = 150, 100
@@ -28,6 +27,13 @@ WITH chosen AS (SELECT id FROM jobs_job WHERE state IN ('succeeded', 'failed') L
   changed AS (UPDATE jobs_job j SET batch_id = %s FROM chosen c WHERE j.id = c.id RETURNING state)
 SELECT count(*) FILTER (WHERE state = 'failed') FROM changed
 """
+CAUSES = """
+WITH seen AS (INSERT INTO jobs_causeseen (fingerprint, kind, queue, tenant, count, last_at)
+  SELECT fingerprint, kind, queue, tenant, count(*), max(opened_at) FROM jobs_deadletter
+  GROUP BY 1, 2, 3, 4 ON CONFLICT DO NOTHING RETURNING fingerprint)
+INSERT INTO jobs_cause (fingerprint, sample)
+SELECT DISTINCT fingerprint, 'ValueError: no such order' FROM seen ON CONFLICT DO NOTHING
+"""
 A_JOB = "SELECT id FROM jobs_job WHERE state = %s ORDER BY created_at DESC LIMIT 1"
 
 
@@ -45,13 +51,13 @@ def screens_1m(b: Bench) -> Result:
     for name, path in screens(ids).items():
         url = f"/admin/jobs/{path}"
         with CaptureQueriesContext(connection) as queries:
-            answer = client.get(url)
+            answer = client.get(url, secure=True)
         if answer.status_code != 200:
             raise RuntimeError(f"{name} answered {answer.status_code}")
         times = []
         for _ in range(turns):
             began = time.perf_counter()
-            client.get(url)
+            client.get(url, secure=True)
             times.append(time.perf_counter() - began)
         figures[name] = {**spread(times), "queries": len(queries)}
     checks = [
@@ -66,6 +72,7 @@ def screens_1m(b: Bench) -> Result:
 def beside(b: Bench, size: int) -> dict[str, Any]:
     """Everything beside the jobs that a screen is about; its ids by the names of the screens."""
     import jobs
+    from benchmarks.specimens.handlers import Noop
     from jobs.models import Audit, DeadLetter, Outbox
     from jobs.operate import blackouts, bulk, causes, pauses, schedules
 
@@ -78,10 +85,12 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
     b.sql("UPDATE jobs_batch SET total = %s, succeeded = %s, failed = %s WHERE id = %s",
           (members + 1, members - failed, failed, batch.id))  # fmt: skip
     b.sql("RESET session_replication_role")
+    b.sql(CAUSES)
+    b.sql("INSERT INTO jobs_worker (name, queues) VALUES ('w1', ARRAY['queue-1'])")
     b.sql(AUDIT, (size // 10,))
     b.sql(OUTBOX, (size // 20,))
     pauses.pause("queue:queue-3", **told)
-    blackouts.create("kind:bench.kind1", of_day(22), of_day(6), **told)
+    blackouts.create("kind:bench.noop", of_day(22), of_day(6), **told)
     schedule = schedules.create("nightly", Noop(), cron="30 2 * * *", **told)
     dead = b.sql(A_JOB, ("failed",))
     started = bulk.start("retry", ids=[dead], **told)
@@ -107,7 +116,6 @@ def visitor() -> Any:
     from django.test import Client
 
     user, _ = User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)
-    client = Client(SERVER_NAME="localhost", headers={"x-forwarded-proto": "https"})
-    client.defaults["wsgi.url_scheme"] = "https"
+    client = Client(SERVER_NAME="localhost")
     client.force_login(user)
     return client

@@ -145,11 +145,12 @@ def throughput(
     return format_html(
         '<svg class="jd-chart" width="100%" height="190" role="img" aria-label="{}">{}'
         '<svg y="14" width="100%" height="150" viewBox="0 0 1000 150" '
-        'preserveAspectRatio="none" overflow="visible">{}</svg>{}{}</svg>',
+        'preserveAspectRatio="none" overflow="visible">{}</svg>{}{}{}</svg>',
         words,
-        _grid(top),
+        _grid(),
         format_html_join("", '<polyline points="{}" class="jd-line jd-line-{}"/>',
                          ((_points(line.values, top), line.tone) for line in lines)),
+        _heights(top),
         _hours(starts),
         _marks(starts, marks),
     )  # fmt: skip
@@ -162,15 +163,21 @@ def _points(values: Sequence[float], top: float) -> str:
     )
 
 
-def _grid(top: float) -> SafeString:
-    rows = ((f"{14 + 150 * (1 - share):.0f}", f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share)))  # noqa: E501
-            for share in (0.0, 0.5, 1.0))  # fmt: skip
-    return format_html_join(
-        "",
-        '<line x1="0" x2="100%" y1="{0}" y2="{0}" class="jd-gridline"/>'
-        '<text x="2" y="{1}" class="jd-axis">{2}</text>',
-        rows,
+_SHARES = (0.0, 0.5, 1.0)
+
+
+def _grid() -> SafeString:
+    rows = ((f"{14 + 150 * (1 - share):.0f}",) for share in _SHARES)
+    line = '<line x1="0" x2="100%" y1="{0}" y2="{0}" class="jd-gridline"/>'
+    return format_html_join("", line, rows)
+
+
+def _heights(top: float) -> SafeString:
+    """Over the curves, each with a rim that keeps it readable."""
+    rows = (
+        (f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share))) for share in _SHARES
     )
+    return format_html_join("", '<text x="2" y="{}" class="jd-axis">{}</text>', rows)
 
 
 def _plain(number: float) -> float:

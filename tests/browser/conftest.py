@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connections
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from pytest_django import DjangoDbBlocker
@@ -55,15 +57,33 @@ def browser(django_db_setup: None) -> Iterator[Browser]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield running
         running.close()
+        connections.close_all()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@contextmanager
+def served() -> Iterator[Site]:
+    """A server of what there is after filling."""
+    ids = fill()
+    server = LiveServer("localhost")
+    try:
+        yield Site(server.url, ids)
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="module")
 def site(browser: Browser, django_db_blocker: DjangoDbBlocker) -> Iterator[Site]:
-    """One server and one filling for all tests of a module."""
+    """One server and one filling for all tests of a module, none of which changes anything."""
     with django_db_blocker.unblock():
-        ids = fill()
-        server = LiveServer("localhost")
-        yield Site(server.url, ids)
-        server.stop()
+        with served() as found:
+            yield found
         call_command("flush", verbosity=0, interactive=False)
+        connections.close_all()
+
+
+@pytest.fixture
+def own_site(browser: Browser, transactional_db: None) -> Iterator[Site]:
+    """A server and a filling for a test that changes something."""
+    with served() as found:
+        yield found

@@ -12,7 +12,7 @@ from tests.browser.filling import drive
 from tests.browser.test_screens import complaints
 from tests.specimens.handlers import Echo
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def wait_for(page: Page, state: str) -> None:
@@ -20,17 +20,17 @@ def wait_for(page: Page, state: str) -> None:
     page.locator(f".jd-live[data-state={state}]").wait_for()
 
 
-def test_a_batch_is_followed_to_its_end(browser: Browser, site: Site) -> None:
+def test_a_batch_is_followed_to_its_end(browser: Browser, own_site: Site) -> None:
     with jobs.batch("Followed") as batch:
         for n in range(10):
             batch.add(Echo(text=str(n)))
     members = list(Job.objects.filter(batch_id=batch.id).order_by("id"))
     for job in members[:6]:
         drive(job.pk)
-    context = site.visitor(browser)
+    context = own_site.visitor(browser)
     page = context.new_page()
     found = complaints(page)
-    page.goto(f"{site.url}/admin/jobs/batch/{batch.id}/change/")
+    page.goto(f"{own_site.url}/admin/jobs/batch/{batch.id}/change/")
     wait_for(page, "live")
     percent = page.locator("[data-jd-percent]")
     assert percent.inner_text() == "60 %"
@@ -46,10 +46,10 @@ def test_a_batch_is_followed_to_its_end(browser: Browser, site: Site) -> None:
     context.close()
 
 
-def test_the_mark_tells_when_the_server_is_gone(browser: Browser, site: Site) -> None:
-    context = site.visitor(browser)
+def test_the_mark_tells_when_the_server_is_gone(browser: Browser, own_site: Site) -> None:
+    context = own_site.visitor(browser)
     page = context.new_page()
-    page.goto(f"{site.url}/admin/jobs/job/{site.ids['running']}/change/")
+    page.goto(f"{own_site.url}/admin/jobs/job/{own_site.ids['running']}/change/")
     wait_for(page, "live")
     context.set_offline(True)
     wait_for(page, "error")
@@ -60,22 +60,22 @@ def test_the_mark_tells_when_the_server_is_gone(browser: Browser, site: Site) ->
     context.close()
 
 
-def test_the_mark_says_nothing_where_no_script_runs(browser: Browser, site: Site) -> None:
-    context = site.visitor(browser)
+def test_the_mark_says_nothing_where_no_script_runs(browser: Browser, own_site: Site) -> None:
+    context = own_site.visitor(browser)
     context.route("**/live*.js", lambda route: route.abort())
     page = context.new_page()
-    page.goto(f"{site.url}/admin/jobs/overview/")
+    page.goto(f"{own_site.url}/admin/jobs/overview/")
     assert not page.locator(".jd-live").is_visible()
     context.close()
 
 
-def test_colours_of_the_dark_hold_in_every_table(browser: Browser, site: Site) -> None:
+def test_colours_of_the_dark_hold_in_every_table(browser: Browser, own_site: Site) -> None:
     """Tokens stand on the root, so that cells of a theme's tables have them, too."""
     found = []
     for dark in (False, True):
-        context = site.visitor(browser, dark=dark)
+        context = own_site.visitor(browser, dark=dark)
         page = context.new_page()
-        page.goto(f"{site.url}/admin/jobs/job/")
+        page.goto(f"{own_site.url}/admin/jobs/job/")
         found.append(page.evaluate(
             "getComputedStyle(document.body).getPropertyValue('--jd-red')").strip())  # fmt: skip
         context.close()

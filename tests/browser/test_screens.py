@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.admin.screens import NAMES, screens
 from tests.browser.conftest import Site
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 THEME = "unfold" if apps.is_installed("unfold") else "stock"
 PICTURES = Path("build/screenshots") / f"{THEME}-{django.VERSION[0]}.{django.VERSION[1]}"
 CELLS = [(taste, width) for width in (1440, 390) for taste in ("light", "dark")]
@@ -70,8 +70,8 @@ def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> No
     assert found == []
 
 
-def test_what_is_wrong_is_found(browser: Browser, site: Site) -> None:
-    context = site.visitor(browser)
+def test_what_is_wrong_is_found(cell: tuple[str, BrowserContext], site: Site) -> None:
+    _, context = cell
     page = context.new_page()
     found = complaints(page)
     page.goto(f"{site.url}/admin/jobs/job/?q=knd:x")
@@ -79,4 +79,4 @@ def test_what_is_wrong_is_found(browser: Browser, site: Site) -> None:
     page.wait_for_event("console", predicate=lambda m: "404" in m.text)
     assert any(one.startswith("404 ") for one in found)
     assert violations(page)[0].startswith("image-alt")
-    context.close()
+    page.close()

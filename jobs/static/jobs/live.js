@@ -183,4 +183,12 @@
   root.querySelector("[data-jd-close]")?.addEventListener("click", () => help.close());
   const opener = root.querySelector("[data-jd-open-help]");
   if (opener) { opener.hidden = false; opener.addEventListener("click", () => help?.showModal()); }
+  // A list of suggestions completes whole values: each is offered behind the words before it.
+  const words = root.querySelector("[data-jd-words]");
+  words?.addEventListener("input", () => {
+    const before = words.value.slice(0, words.value.lastIndexOf(" ") + 1);
+    for (const one of document.getElementById(words.dataset.jdWords).options) {
+      one.value = before + one.dataset.jdWord;
+    }
+  });
 })();
