@@ -22,6 +22,7 @@ from jobs.cli import (
     run,
     schedules,
     watch,
+    web,
     worker,
 )
 from jobs.errors import JobsError
@@ -31,6 +32,7 @@ MODULES = (
     worker,
     dispatch,
     relay,
+    web,
     doctor,
     explain,
     pauses,
