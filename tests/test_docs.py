@@ -142,7 +142,7 @@ def test_every_command_exists(name: str) -> None:
     for target in re.findall(r"\bmake ([a-z-]+)(?=[`\s])", text(name)):
         if f"`make {target}" in text(name) or f"\nmake {target}" in text(name):
             assert target in targets, f"make {target}"
-    for command, verb in re.findall(r"manage\.py ([a-z_]+)(?: ([a-z]+))?", text(name)):
+    for command, verb in re.findall(r"manage\.py ([a-z_]+)(?: ([a-z]+(?:-[a-z]+)*))?", text(name)):
         assert command in get_commands(), command
         if command == "jobs" and verb:
             assert verb in VERBS, f"jobs {verb}"

@@ -17,7 +17,7 @@ from jobs.errors import Denied, InvalidOption
 from jobs.models import Job
 from jobs.operate import reads, ways
 from jobs.operate.query import Query, parse
-from jobs.operate.query.keys import PAYLOAD
+from jobs.operate.query.keys import PAYLOAD, Condition
 from jobs.operate.reads import Count
 from jobs.operate.suggestions import suggestions
 from jobs.operate.ways import Place, Way
@@ -121,7 +121,7 @@ def _place(job: Job) -> Place:
     return job.created_at, job.pk
 
 
-def _where(queries: Sequence[Query], scope: Scope) -> ways.Condition:
+def _where(queries: Sequence[Query], scope: Scope) -> Condition:
     parts = [query.where(scope) for query in queries]
     return " AND ".join(text for text, _ in parts), [one for _, some in parts for one in some]
 
@@ -153,7 +153,7 @@ def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
         return {tab: ways.count(ways.parts(query)) for tab, query in tabs.items()}
 
 
-def _counted(way: Way, where: ways.Condition, tabs: Mapping[str, Query]) -> dict[str, Count]:
+def _counted(way: Way, where: Condition, tabs: Mapping[str, Query]) -> dict[str, Count]:
     """The tabs of what one look finds."""
     conditions = [query.where() for query in tabs.values()]
     numbers, capped = ways.tell(way, where, conditions)
