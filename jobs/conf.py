@@ -108,6 +108,10 @@ class Settings:
     """How long deliveries of webhooks stay, and held ones wait."""
     KEEP_AUDIT: timedelta = timedelta(days=730)
     """How long it can be looked up who did what."""
+    KEEP_BULKS: timedelta = timedelta(days=90)
+    """How long bulk operations stay that are over, with what became of each item."""
+    KEEP_CAUSES: timedelta = timedelta(days=90)
+    """How long causes of failures stay of which nothing dies any more."""
     VERSION: str = ""
     """The project's version, shown with its workers."""
     SCOPE: str = ""
@@ -160,6 +164,8 @@ def _contradictions(s: Settings) -> list[str]:
         "STATISTICS",
         "DELIVERIES",
         "AUDIT",
+        "BULKS",
+        "CAUSES",
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")

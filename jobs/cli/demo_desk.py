@@ -1,10 +1,13 @@
-"""What people and programs do in ``jobs demo``: at the desk, and over its real REST API."""
+"""What people and programs do in ``jobs demo``: at the desk, and over its real REST API.
+
+What is paused or drained has queues of its own, so that the other scenes do not wait for it.
+"""
 
 from __future__ import annotations
 
 import time
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 from jobs.cli.demo_flow import BY, QUEUE, Act, Verdict, at, payload
 from jobs.client import ApiError, Client, Denied
@@ -189,7 +192,8 @@ class APause(Act):
 
     def begin(self) -> None:
         # With an end, so that a demo that is broken off leaves nothing behind.
-        self._scope, self._why, self._resumed = f"queue:{SIDE_QUEUE}", "", None
+        self._scope, self._why = f"queue:{SIDE_QUEUE}", ""
+        self._resumed: datetime | None = None
         end = _now() + timedelta(minutes=1)
         pauses.pause(self._scope, by=SOMEBODY, reason="to show it", until=end)
         made = enqueue(payload("example.greet", name="at last"), queue=SIDE_QUEUE, tenant=BY)
@@ -216,7 +220,8 @@ class ADrain(Act):
     title = "a worker that is drained"
 
     def begin(self) -> None:
-        self._name, self._late = "", None
+        self._name = ""
+        self._late: float | None = None
         self._spare("example.occupy", seconds=3)
 
     def _spare(self, kind: str, **fields: Any) -> None:
@@ -259,5 +264,6 @@ def _acts(key: ApiKey, outcome: str) -> set[str]:
     return {row.action for row in rows}
 
 
-def _now() -> Any:
-    return sql.rows("SELECT jobs_clock()")[0][0]
+def _now() -> datetime:
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    return cast(datetime, now)

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import leases, roll, sql
+from jobs.engine import leases, leftovers, roll, sql
 from jobs.states import JobState
 
 PAGE = 1000
@@ -69,6 +69,8 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("answers", _ANSWERS, timedelta(hours=24)),
     ):
         yield from walk.steps(dry_run, chunk)
+    yield from map(Portion, leftovers.bulks(settings.KEEP_BULKS, dry_run, chunk))
+    yield from map(Portion, leftovers.causes(settings.KEEP_CAUSES, dry_run, chunk))
     if not dry_run:
         yield Portion({"leases": leases.forget_dead(), "workers": roll.forget_lost()})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -42,8 +44,32 @@ def numbers(fleet: Fleet, bulk: UUID) -> dict[str, Any]:
     return dict(zip(names, row, strict=True))
 
 
+def has_done(fleet: Fleet, bulk: UUID, more_than: int) -> bool:
+    return bool(numbers(fleet, bulk)["done"] > more_than)
+
+
 def items(fleet: Fleet) -> dict[str, int]:
     return dict(fleet.query("SELECT state, count(*)::int FROM jobs_bulkitem GROUP BY state"))
+
+
+@pytest.fixture
+def hesitating(fleet: Fleet) -> Iterator[None]:
+    """Between the act and the writing down of what became of it, there is time to die."""
+    fleet.query(
+        "CREATE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN PERFORM pg_sleep(0.1); RETURN NULL; END$$"
+    )
+    fleet.query(
+        "CREATE TRIGGER hesitate BEFORE UPDATE ON jobs_bulkitem EXECUTE FUNCTION hesitate()"
+    )
+    yield
+    fleet.query("DROP TRIGGER hesitate ON jobs_bulkitem")
+    fleet.query("DROP FUNCTION hesitate()")
+
+
+def hesitates(fleet: Fleet) -> bool:
+    """Whether jobs are acted upon, and it is not written down yet."""
+    return bool(fleet.query("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
 
 
 def kill_an_executor(fleet: Fleet) -> None:
@@ -67,19 +93,17 @@ def kill_an_executor(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hesitating")
 def test_each_item_is_done_once_whoever_is_killed(fleet: Fleet) -> None:
-    count, kills = 12_000, 4
+    count, kills = 6000, 4
     dead(fleet, count)
     fleet.dispatcher()
     fleet.worker()
     bulk = fleet.bulk("replay_letter", f"state:failed queue:{ELSEWHERE}")
     for turn in range(kills):
-        wait_until(
-            lambda least=turn * count // kills: numbers(fleet, bulk)["done"] > least,
-            30,
-            0.002,
-            message="it goes on",
-        )
+        least = turn * count // kills
+        wait_until(partial(has_done, fleet, bulk, least), 30, 0.002, message="it goes on")
+        wait_until(partial(hesitates, fleet), 30, 0.002, message="it has acted")
         kill_an_executor(fleet)
     wait_until(lambda: numbers(fleet, bulk)["state"] == "done", 60, 0.05, message="it is over")
     assert numbers(fleet, bulk) == {

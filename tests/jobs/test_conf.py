@@ -129,6 +129,8 @@ WRONG: list[tuple[str, Any]] = [
     ("SCOPE", None),
     ("VERSION", 7),
     ("KEEP_AUDIT", -1),
+    ("KEEP_BULKS", -1),
+    ("KEEP_CAUSES", "90d"),
     ("API_DOCS", "yes"),
     ("API_RATES", {"read": "600"}),
     ("API_RATES", {"reads": "600/m"}),
