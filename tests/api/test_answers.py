@@ -22,7 +22,7 @@ from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
 NOOP = {"kind": "test.noop"}
-WHY = {"reason": "a test"}
+WHY: dict[str, Any] = {"reason": "a test"}
 
 
 def dead() -> Any:
