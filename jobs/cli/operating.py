@@ -213,8 +213,8 @@ def _group(name: str, group: Group) -> Verb:
             show = actions.add_parser("show", help="one of them")
             show.add_argument("id", type=group.id_type, metavar="ID")
             show.add_argument("--json", action="store_true", help="answer in JSON")
-        for action, of_one in group.of_one.items():
-            shown = actions.add_parser(action, help=of_one.help)
+        for action, told in group.of_one.items():
+            shown = actions.add_parser(action, help=told.help)
             shown.add_argument("id", type=group.id_type, metavar="ID")
             shown.add_argument("--json", action="store_true", help="answer in JSON")
             shown.add_argument("--limit", type=positive_int, default=100, metavar="N")
