@@ -1,0 +1,44 @@
+"""Nobody reaches farther than his scope and his permissions, by whatever way."""
+
+from __future__ import annotations
+
+import pytest
+
+import jobs
+from jobs import JobState
+from jobs.errors import Denied, InvalidOption, UnknownTarget
+from jobs.operate import batches, bulk, causes, outbox, overview, pauses, schedules
+from jobs.outcomes import Fault
+from jobs.principals import Principal, Scope
+from tests.jobs import factories
+from tests.specimens.handlers import Noop
+
+pytestmark = pytest.mark.django_db
+OF_Q = Principal("quentin", "api", scope=Scope(queues=frozenset({"q"})))
+
+
+def of_tenant(name: str, *, is_staff: bool = True) -> Principal:
+    return Principal("tina", "api", scope=Scope(tenants=frozenset({name})), is_staff=is_staff)
+
+
+def test_members_of_a_batch_in_other_queues_stay_as_they_are() -> None:
+    batch = batches.batch("mixed")
+    seen, hidden = (batch.add(Noop(), queue=queue).id for queue in ("q", "other"))
+    batch.seal()
+
+    assert batches.cancel_rest(batch.id, by=OF_Q, reason="a test") == 1
+
+    assert factories.row(seen).state == JobState.CANCELLED
+    assert factories.row(hidden).state == JobState.PENDING
+
+
+def test_failed_members_of_a_batch_in_other_queues_are_not_retried() -> None:
+    batch = batches.batch("mixed")
+    ids = [batch.add(Noop(), queue=queue, max_attempts=1).id for queue in ("q", "other")]
+    batch.seal()
+    for job_id in ids:
+        factories.settle(factories.ended(factories.claim_again(job_id)))
+
+    assert batches.retry_failed(batch.id, by=OF_Q, reason="a test") == 1
+
+    assert [factories.row(job_id).state for job_id in ids] == [JobState.PENDING, JobState.FAILED]
