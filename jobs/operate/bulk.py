@@ -100,7 +100,7 @@ def preview(
 ) -> Preview:
     """What ``start`` would do; nothing is done. Raises as ``start`` does."""
     who = _allowed(action, by, "bulk.preview")
-    kept = checked_options(action, options)
+    kept = _checked_options(action, options, who)
     [(now,)] = sql.rows("SELECT jobs_clock()")
     kinds, skipped = Counter[str](), Counter[str]()
     if _given(ids, query):
@@ -163,7 +163,7 @@ def start(
     not exist within the scope raise UnknownJob or UnknownTarget, and nothing is done.
     """
     who = _allowed(action, by, "bulk.start")
-    kept, careful = checked_options(action, options), checked_care(action, care)
+    kept, careful = _checked_options(action, options, who), checked_care(action, care)
     [(now,)] = sql.rows("SELECT jobs_clock()")
     is_ids = _given(ids, query)
     if token is not None:
@@ -210,6 +210,7 @@ def start(
 def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     """An operation whose job was cancelled or has failed is carried on."""
     bulk = find(bulk_id, by=by)
+    _allowed(bulk.action, by, "bulk.proceed")
     with acts.on(
         "bulk.proceed", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
         needs_reason=True, place=Place(),
@@ -310,6 +311,14 @@ def _allowed(action: str, by: By, what: str) -> Principal:
         if not who.may(permission):
             raise acts.deny(Denied(permission), by, what, kind="bulk")
     return who
+
+
+def _checked_options(action: str, options: dict[str, Any], who: Principal) -> dict[str, Any]:
+    """The options as they are kept; jobs are moved to no queue outside the scope."""
+    kept = checked_options(action, options)
+    if not who.scope.covers(queue=kept.get("queue")):
+        raise InvalidOption("queue", f"there is no queue {kept['queue']!r}")
+    return kept
 
 
 def _given(ids: Sequence[Any] | None, query: str | None) -> bool:

@@ -42,3 +42,22 @@ def test_failed_members_of_a_batch_in_other_queues_are_not_retried() -> None:
     assert batches.retry_failed(batch.id, by=OF_Q, reason="a test") == 1
 
     assert [factories.row(job_id).state for job_id in ids] == [JobState.PENDING, JobState.FAILED]
+
+
+def test_a_bulk_edit_moves_jobs_to_no_queue_outside_the_scope() -> None:
+    job_id = jobs.enqueue(Noop(), queue="q").id
+
+    with pytest.raises(InvalidOption, match="there is no queue 'other'"):
+        bulk.preview("edit", ids=[job_id], by=OF_Q, queue="other")
+    with pytest.raises(InvalidOption, match="there is no queue 'other'"):
+        bulk.start("edit", ids=[job_id], by=OF_Q, reason="a test", queue="other")
+
+    assert bulk.start("edit", ids=[job_id], by=OF_Q, reason="a test", queue="q").total == 1
+
+
+def test_whoever_may_not_cancel_does_not_carry_on_a_bulk_that_cancels() -> None:
+    made = bulk.start("cancel", ids=[jobs.enqueue(Noop()).id], by="tests", reason="a test")
+    may_bulk = Principal("bob", "api", permissions=frozenset({"run_bulk"}))
+
+    with pytest.raises(Denied, match="cancel_job"):
+        bulk.proceed(made.id, by=may_bulk, reason="a test")
