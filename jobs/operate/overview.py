@@ -110,7 +110,8 @@ class Overview:
 def overview(*, by: By) -> Overview:
     """The first page, as ``by`` may see it.
 
-    Its numbers are the whole platform's: who sees a part of the tenants only is Refused.
+    Its numbers are those of all tenants: who sees a part of them only is Refused. Who sees some
+    queues is told of those, and nothing of what lies across queues.
     """
     scope = principal(by).scope
     if scope.tenants is not None:
@@ -124,6 +125,9 @@ def overview(*, by: By) -> Overview:
         recent = stats.series(now - SPARK[0], now, step=SPARK[1], by="queue")
         hour = stats.series(now - timedelta(hours=1), now, by="queue")
         closures, limits = _scopes()
+        if not scope.is_everything:
+            mine = {f"queue:{name}" for name in names}
+            closures = {one: why for one, why in closures.items() if one in mine}
         rows = tuple(
             QueueRow(
                 name,
@@ -145,13 +149,13 @@ def overview(*, by: By) -> Overview:
             (
                 *_problems(rows, told, closures),
                 *_unusual(now, names, points),
-                *_lost(),
-                *_late_schedules(),
+                *(_lost() if scope.is_everything else ()),
+                *(_late_schedules() if scope.is_everything else ()),
             ),
-            _tiles(rows, told, points, retrying_capped),
+            _tiles(rows, _dead(told, scope.queues), points, retrying_capped),
             rows,
             _causes(scope.queues),
-            _batches(),
+            _batches() if scope.is_everything else (),
             _actions() if scope.is_everything else (),
         )
 
@@ -180,12 +184,23 @@ class _Told:
         self.queues = sorted({queue for queue, _state in self.depth})
 
 
+def _dead(told: _Told, queues: frozenset[str] | None) -> int:
+    """Open dead letters, of these queues where some are named."""
+    if queues is None:
+        return int(told.single["jobs_dead_letters_open"])
+    [(found,)] = sql.rows(
+        "SELECT count(*) FROM (SELECT 1 FROM jobs_deadletter WHERE state = 'open' "
+        "AND queue = ANY(%s) LIMIT %s) d",
+        [sorted(queues), numbers.MOST],
+    )
+    return int(found)
+
+
 def _tiles(
-    rows: Sequence[QueueRow], told: _Told, points: Sequence[Point], capped: bool
+    rows: Sequence[QueueRow], letters: int, points: Sequence[Point], capped: bool
 ) -> dict[str, Count]:
     done = sum(p.counts.get("succeeded", 0) for p in points)
     failed = sum(p.counts.get("failed", 0) for p in points)
-    letters = int(told.single["jobs_dead_letters_open"])
     return {
         "waiting": Count(sum(r.waiting.value for r in rows), any(r.waiting.capped for r in rows)),
         "running": Count(sum(r.running for r in rows)),

@@ -61,3 +61,20 @@ def test_whoever_may_not_cancel_does_not_carry_on_a_bulk_that_cancels() -> None:
 
     with pytest.raises(Denied, match="cancel_job"):
         bulk.proceed(made.id, by=may_bulk, reason="a test")
+
+
+def test_whoever_sees_one_queue_is_told_nothing_of_others_on_the_first_page() -> None:
+    factories.sql("INSERT INTO jobs_queue (name) VALUES ('other'), ('q') ON CONFLICT DO NOTHING")
+    batches.batch("secret batch").add(Noop(), queue="other")
+    for scope in ("queue:other", "tenant:x"):
+        pauses.pause(scope, by="tests", reason="secret pause")
+    pauses.pause("queue:q", by="tests", reason="known pause")
+    factories.settle(factories.ended(factories.a_claim(max_attempts=1)))
+    schedules.create("secret", Noop(), cron="0 3 * * *", queue="other", by="tests", reason="a test")
+    factories.sql("UPDATE jobs_schedule SET error = 'secret error'")
+
+    found, whole = overview.overview(by=OF_Q), overview.overview(by="tests")
+
+    assert "secret" not in repr(found) and "known pause" in repr(found)
+    assert repr(whole).count("secret") > 3
+    assert (found.tiles["dead"].value, whole.tiles["dead"].value) == (0, 1)
