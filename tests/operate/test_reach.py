@@ -78,3 +78,19 @@ def test_whoever_sees_one_queue_is_told_nothing_of_others_on_the_first_page() ->
     assert "secret" not in repr(found) and "known pause" in repr(found)
     assert repr(whole).count("secret") > 3
     assert (found.tiles["dead"].value, whole.tiles["dead"].value) == (0, 1)
+
+
+def test_the_sample_of_a_cause_is_nobody_elses_error() -> None:
+    for tenant, number in (("b", "4711"), ("a", "42")):
+        claim = factories.a_claim(tenant=tenant, max_attempts=1)
+        fault = Fault("ValueError", f"no account {number}", 'File "x.py", line 3, in f')
+        factories.settle(factories.ended(claim, fault=fault))
+
+    [cause] = causes.every(by=of_tenant("a"))
+    assert (cause.sample, cause.count) == ("ValueError: no account 42", 1)
+    assert causes.every(by="tests")[0].sample == "ValueError: no account 4711"
+
+    factories.sql(
+        "UPDATE jobs_deadletter SET state = 'discarded', closed_at = jobs_clock(), moved_by = 'x'"
+    )
+    assert causes.every(by=of_tenant("a"))[0].sample == "ValueError"
