@@ -94,3 +94,15 @@ def test_the_sample_of_a_cause_is_nobody_elses_error() -> None:
         "UPDATE jobs_deadletter SET state = 'discarded', closed_at = jobs_clock(), moved_by = 'x'"
     )
     assert causes.every(by=of_tenant("a"))[0].sample == "ValueError"
+
+
+
+def test_events_for_the_staff_do_not_exist_for_others() -> None:
+    jobs.emit("test.told", {"n": 1}, tenant="a", audience="staff")
+    [(number,)] = factories.sql("SELECT id FROM jobs_outbox WHERE topic = 'test.told'")
+
+    for verb in (outbox.park, outbox.publish, outbox.discard):
+        with pytest.raises(UnknownTarget):
+            verb(number, by=of_tenant("a", is_staff=False), reason="a test")
+
+    outbox.discard(number, by=of_tenant("a"), reason="a test")
