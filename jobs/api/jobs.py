@@ -34,7 +34,7 @@ from jobs.api.schemas import (
 from jobs.api.told import attempts_of, history_of, told_job
 from jobs.api.tracing import traced
 from jobs.engine import intake, sql
-from jobs.errors import InvalidOption
+from jobs.errors import HandlerError, InvalidOption
 from jobs.limits import Unique
 from jobs.operate import search
 from jobs.operate.cancel import cancel
@@ -138,7 +138,10 @@ def _unique(body: JobIn) -> Unique | None:
         return None
     within = body.unique.within_ms
     for_: Any = body.unique.for_ if within is None else timedelta(milliseconds=within)
-    return Unique(body.unique.key, for_, body.unique.on_conflict)
+    try:
+        return Unique(body.unique.key, for_, body.unique.on_conflict)
+    except HandlerError as error:  # whose own fault it is in a handler, but not here
+        raise InvalidOption("unique", str(error)) from None
 
 
 @section.get("/jobs", "job_list", needs="view_job", answer=JobsOut)
@@ -208,8 +211,16 @@ def job_explain(request: HttpRequest, job_id: UUID) -> Any:
     told = explain(job_id).as_data()
     if not who.scope.is_everything:
         for reason in told["reasons"]:
-            reason["ids"] = [one for one in reason["ids"] if _sees(who, one)]
+            hidden = [one for one in reason["ids"] if not _sees(who, one)]
+            reason["ids"] = [one for one in reason["ids"] if one not in hidden]
+            reason["text"] = _without(reason["text"], hidden)
     return told
+
+
+def _without(text: str, hidden: list[str]) -> str:
+    """The text up to the first of these ids: what follows tells of jobs that are not to be seen."""
+    found = [text.index(one) for one in hidden if one in text]
+    return f"{text[: min(found)]}…" if found else text
 
 
 def _sees(who: Principal, text: str) -> bool:
