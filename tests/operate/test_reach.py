@@ -96,7 +96,6 @@ def test_the_sample_of_a_cause_is_nobody_elses_error() -> None:
     assert causes.every(by=of_tenant("a"))[0].sample == "ValueError"
 
 
-
 def test_events_for_the_staff_do_not_exist_for_others() -> None:
     jobs.emit("test.told", {"n": 1}, tenant="a", audience="staff")
     [(number,)] = factories.sql("SELECT id FROM jobs_outbox WHERE topic = 'test.told'")
