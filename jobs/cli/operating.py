@@ -19,8 +19,8 @@ from jobs.operate import (
     batches,
     breakers,
     causes,
+    charts,
     doubts,
-    overview,
     search,
     workers,
 )
@@ -241,7 +241,7 @@ def _add_deploy(parser: ArgumentParser) -> None:
 
 
 def _deploy(options: Options) -> int:
-    say_one(overview.mark_deploy(options["version"], by=person().name), options["json"])
+    say_one(charts.mark_deploy(options["version"], by=person()), options["json"])
     return 0
 
 
@@ -258,7 +258,7 @@ VERBS = (
     Verb("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
 )
 ELSEWHERE = {
-    "outbox.park", "outbox.publish", "outbox.discard", "pauses.pause", "pauses.resume",
+    "charts.mark_deploy", "outbox.park", "outbox.publish", "outbox.discard", "pauses.pause", "pauses.resume",
     "schedules.pause", "schedules.resume", "schedules.run_now",
     "bulk.start", "bulk.abort", "bulk.proceed",
 }  # fmt: skip

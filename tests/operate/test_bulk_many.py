@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -72,12 +73,11 @@ def test_together_is_as_one_by_one(
         return seen
 
     together = found()
-    calls: list[int] = []
-    carry_out = getattr(bulkacts, action)
-    monkeypatch.setattr(bulkacts, action, lambda *a, **o: (calls.append(1), carry_out(*a, **o))[1])
+    calls = Mock(side_effect=getattr(bulkacts, action))
+    monkeypatch.setattr(bulkacts, action, calls)
     monkeypatch.setattr(bulkacts, "_TOGETHER", {action: one_by_one})
     assert found() == together
-    assert len(calls) == 4
+    assert calls.call_count == 4
 
 
 def test_a_batch_is_done_again_after_its_members_were_retried() -> None:

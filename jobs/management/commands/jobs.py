@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.cli import (
+    backfill,
     bulk,
     demo,
     dispatch,
@@ -38,6 +39,7 @@ MODULES = (
     retention,
     schedules,
     keys,
+    backfill,
     bulk,
     watch,
     demo,
