@@ -20,9 +20,9 @@ from django.core.management import call_command
 from jobs import conf, registry
 from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
 from jobs.cli.demo_flow import ACTS, QUEUE, Act
-from jobs.cli.run import address
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
+from jobs.cli.web import address
 from jobs.engine import intake, sql
 from jobs.engine.foreman import Foreman, manage
 from jobs.errors import ConfigError
@@ -109,7 +109,7 @@ class _Demo:
                 manage("worker", "jobs", "worker", "--concurrency=4"),
                 manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
                 manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
-                manage("web", "runserver", "--noreload", where),
+                manage("web", "jobs", "web", where),
             ],
             self._log,
         )

@@ -68,6 +68,14 @@ VERBS = (
     Verb("blackout.update", "blackout", "manage_blackout", True, "blackouts.update"),
     Verb("deploy.mark", "deploy", "manage_worker", False, "charts.mark_deploy"),
     Verb("blackout.delete", "blackout", "manage_blackout", True, "blackouts.delete"),
+    Verb("webhook.create", "webhook", "manage_webhook", True, "webhooks.create"),
+    Verb("webhook.edit", "webhook", "manage_webhook", True, "webhooks.edit"),
+    Verb("webhook.pause", "webhook", "manage_webhook", True, "webhooks.pause"),
+    Verb("webhook.resume", "webhook", "manage_webhook", True, "webhooks.resume"),
+    Verb("webhook.rotate_secret", "webhook", "manage_webhook", True, "webhooks.rotate_secret"),
+    Verb("webhook.delete", "webhook", "manage_webhook", True, "webhooks.delete"),
+    Verb("webhook.ping", "webhook", "manage_webhook", True, "webhooks.ping"),
+    Verb("webhook.redeliver", "delivery", "manage_webhook", True, "webhooks.redeliver"),
     Verb("bulk.start", "bulk", "run_bulk", True, "bulk.start"),
     Verb("bulk.abort", "bulk", "run_bulk", True, "bulk.abort"),
     Verb("bulk.proceed", "bulk", "run_bulk", True, "bulk.proceed"),
@@ -79,6 +87,6 @@ VERBS = (
     Verb("cause.replay_all", "cause", "resolve_deadletter", True, "causes.replay_all"),
     Verb("cause.discard_all", "cause", "resolve_deadletter", True, "causes.discard_all"),
 )
-"""Webhooks and API keys are added where those live."""
+"""API keys are added where those live."""
 
 BY_NAME = {verb.name: verb for verb in VERBS}

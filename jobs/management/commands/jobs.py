@@ -23,6 +23,7 @@ from jobs.cli import (
     run,
     schedules,
     watch,
+    web,
     worker,
 )
 from jobs.errors import JobsError
@@ -32,6 +33,7 @@ MODULES = (
     worker,
     dispatch,
     relay,
+    web,
     doctor,
     explain,
     pauses,
