@@ -18,7 +18,7 @@ from jobs.api.endpoints import Section
 from jobs.api.schemas import EnqueuedOut, JobIn, ManyIn, ManyOut
 from jobs.api.tracing import traced
 from jobs.engine import intake, sql
-from jobs.errors import InvalidOption, JobsError
+from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
 from jobs.principals import Principal
 
@@ -169,4 +169,7 @@ def _unique(body: JobIn) -> Unique | None:
         return None
     within = body.unique.within_ms
     for_: Any = body.unique.for_ if within is None else timedelta(milliseconds=within)
-    return Unique(body.unique.key, for_, body.unique.on_conflict)
+    try:
+        return Unique(body.unique.key, for_, body.unique.on_conflict)
+    except HandlerError as error:  # whose own fault it is in a handler, but not here
+        raise InvalidOption("unique", str(error)) from None

@@ -146,8 +146,16 @@ def job_explain(request: HttpRequest, job_id: UUID) -> Any:
     told = explain(job_id).as_data()
     if not who.scope.is_everything:
         for reason in told["reasons"]:
-            reason["ids"] = [one for one in reason["ids"] if _sees(who, one)]
+            hidden = [one for one in reason["ids"] if not _sees(who, one)]
+            reason["ids"] = [one for one in reason["ids"] if one not in hidden]
+            reason["text"] = _without(reason["text"], hidden)
     return told
+
+
+def _without(text: str, hidden: list[str]) -> str:
+    """The text up to the first of these ids: what follows tells of jobs that are not to be seen."""
+    found = [text.index(one) for one in hidden if one in text]
+    return f"{text[: min(found)]}…" if found else text
 
 
 def _sees(who: Principal, text: str) -> bool:

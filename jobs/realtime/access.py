@@ -96,6 +96,13 @@ def request_of(scope: Mapping[str, Any], *, is_again: bool = False) -> HttpReque
     return request
 
 
+def request_again(request: ASGIRequest) -> HttpRequest:
+    """The request of a stream as it came, to be asked again whether it may go on."""
+    again = ASGIRequest(request.scope, BytesIO())
+    again.META = {**request.META, "jobs.again": True}
+    return again
+
+
 def _is_socket(request: HttpRequest) -> bool:
     return bool(request.META.get("jobs.socket"))
 

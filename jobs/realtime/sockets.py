@@ -7,8 +7,6 @@ messages come as keep-alives, too. What a client sends is not read.
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -20,11 +18,10 @@ from jobs.realtime.access import find_principal, request_of
 from jobs.realtime.answers import TROUBLES, NobodyKnown, answer
 from jobs.realtime.hub import hub
 from jobs.realtime.questions import question
+from jobs.realtime.staying import Stay
 
 STALL = 30.0
 """Seconds in which a client takes a message, or is gone."""
-CHECK = 60.0
-"""Seconds after which it is asked again whether he may listen."""
 
 
 class Events(AsyncConsumer):  # type: ignore[misc]
@@ -61,17 +58,13 @@ class Events(AsyncConsumer):  # type: ignore[misc]
         request = request_of(self.scope)
         who = await _known(request)
         asked = question(request.GET, who)
-        check_at = time.monotonic() + CHECK * random.uniform(0.5, 1.0)
+        stay = Stay(asked.view, self._again)
         stream = hub().listen(asked)
         try:
             async for parcel in stream:
                 async with asyncio.timeout(STALL):
                     await self.send({"type": "websocket.send", "text": parcel.message})
-                if time.monotonic() > check_at:
-                    check_at = time.monotonic() + CHECK
-                    again = question(request.GET, await _known(self._again()))
-                    if again.view != asked.view:
-                        raise NobodyKnown
+                await stay.check()
         finally:
             await stream.aclose()
 

@@ -18,11 +18,12 @@ from jobs.events import Event
 from jobs.names import label_problem
 from jobs.principals import Principal
 from jobs.realtime import tickets
-from jobs.realtime.access import principal_of
+from jobs.realtime.access import principal_of, request_again
 from jobs.realtime.answers import TROUBLES, Answer, NobodyKnown, answer, problem
 from jobs.realtime.hub import hub
 from jobs.realtime.parcels import Parcel, as_dict
 from jobs.realtime.questions import Question, question
+from jobs.realtime.staying import Stay
 
 RETRY = 2000
 """Milliseconds after which a browser comes again."""
@@ -105,16 +106,21 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
         first = await anext(parcels)
     except TROUBLES as trouble:
         return problem(answer(trouble))
-    response = StreamingHttpResponse(_lines(first, parcels), content_type="text/event-stream")
+    stay = Stay(asked.view, lambda: request_again(request))
+    lines = _lines(first, parcels, stay)
+    response = StreamingHttpResponse(lines, content_type="text/event-stream")
     response["Cache-Control"] = "no-store, no-transform"
     response["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _lines(first: Parcel, parcels: AsyncGenerator[Parcel, None]) -> AsyncIterator[bytes]:
+async def _lines(
+    first: Parcel, parcels: AsyncGenerator[Parcel, None], stay: Stay
+) -> AsyncIterator[bytes]:
     try:
         yield f"retry: {RETRY}\n".encode() + first.lines
         async for parcel in parcels:
+            await stay.check()
             yield parcel.lines
     except TROUBLES as trouble:
         found = answer(trouble)

@@ -15,7 +15,7 @@ from django.test import Client
 
 from jobs.operate import apikeys
 from jobs.realtime import hub as hubs
-from jobs.realtime import sockets, tickets
+from jobs.realtime import sockets, staying, tickets
 from jobs.realtime.hub import hub
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked every moment whether one may stay."""
-    monkeypatch.setattr(sockets, "CHECK", 0.05)
+    monkeypatch.setattr(staying, "CHECK", 0.05)
     monkeypatch.setattr(hubs, "KEEP_ALIVE", 0.05)
 
 

@@ -1,0 +1,107 @@
+"""Nobody reaches farther than his scope and his permissions, by whatever way."""
+
+from __future__ import annotations
+
+import pytest
+
+import jobs
+from jobs import JobState
+from jobs.errors import Denied, InvalidOption, UnknownTarget
+from jobs.operate import batches, bulk, causes, outbox, overview, pauses, schedules
+from jobs.outcomes import Fault
+from jobs.principals import Principal, Scope
+from tests.jobs import factories
+from tests.specimens.handlers import Noop
+
+pytestmark = pytest.mark.django_db
+OF_Q = Principal("quentin", "api", scope=Scope(queues=frozenset({"q"})))
+
+
+def of_tenant(name: str, *, is_staff: bool = True) -> Principal:
+    return Principal("tina", "api", scope=Scope(tenants=frozenset({name})), is_staff=is_staff)
+
+
+def test_members_of_a_batch_in_other_queues_stay_as_they_are() -> None:
+    batch = batches.batch("mixed")
+    seen, hidden = (batch.add(Noop(), queue=queue).id for queue in ("q", "other"))
+    batch.seal()
+
+    assert batches.cancel_rest(batch.id, by=OF_Q, reason="a test") == 1
+
+    assert factories.row(seen).state == JobState.CANCELLED
+    assert factories.row(hidden).state == JobState.PENDING
+
+
+def test_failed_members_of_a_batch_in_other_queues_are_not_retried() -> None:
+    batch = batches.batch("mixed")
+    ids = [batch.add(Noop(), queue=queue, max_attempts=1).id for queue in ("q", "other")]
+    batch.seal()
+    for job_id in ids:
+        factories.settle(factories.ended(factories.claim_again(job_id)))
+
+    assert batches.retry_failed(batch.id, by=OF_Q, reason="a test") == 1
+
+    assert [factories.row(job_id).state for job_id in ids] == [JobState.PENDING, JobState.FAILED]
+
+
+def test_a_bulk_edit_moves_jobs_to_no_queue_outside_the_scope() -> None:
+    job_id = jobs.enqueue(Noop(), queue="q").id
+
+    with pytest.raises(InvalidOption, match="there is no queue 'other'"):
+        bulk.preview("edit", ids=[job_id], by=OF_Q, queue="other")
+    with pytest.raises(InvalidOption, match="there is no queue 'other'"):
+        bulk.start("edit", ids=[job_id], by=OF_Q, reason="a test", queue="other")
+
+    assert bulk.start("edit", ids=[job_id], by=OF_Q, reason="a test", queue="q").total == 1
+
+
+def test_whoever_may_not_cancel_does_not_carry_on_a_bulk_that_cancels() -> None:
+    made = bulk.start("cancel", ids=[jobs.enqueue(Noop()).id], by="tests", reason="a test")
+    may_bulk = Principal("bob", "api", permissions=frozenset({"run_bulk"}))
+
+    with pytest.raises(Denied, match="cancel_job"):
+        bulk.proceed(made.id, by=may_bulk, reason="a test")
+
+
+def test_whoever_sees_one_queue_is_told_nothing_of_others_on_the_first_page() -> None:
+    factories.sql("INSERT INTO jobs_queue (name) VALUES ('other'), ('q') ON CONFLICT DO NOTHING")
+    batches.batch("secret batch").add(Noop(), queue="other")
+    for scope in ("queue:other", "tenant:x"):
+        pauses.pause(scope, by="tests", reason="secret pause")
+    pauses.pause("queue:q", by="tests", reason="known pause")
+    factories.settle(factories.ended(factories.a_claim(max_attempts=1)))
+    schedules.create("secret", Noop(), cron="0 3 * * *", queue="other", by="tests", reason="a test")
+    factories.sql("UPDATE jobs_schedule SET error = 'secret error'")
+
+    found, whole = overview.overview(by=OF_Q), overview.overview(by="tests")
+
+    assert "secret" not in repr(found) and "known pause" in repr(found)
+    assert repr(whole).count("secret") > 3
+    assert (found.tiles["dead"].value, whole.tiles["dead"].value) == (0, 1)
+
+
+def test_the_sample_of_a_cause_is_nobody_elses_error() -> None:
+    for tenant, number in (("b", "4711"), ("a", "42")):
+        claim = factories.a_claim(tenant=tenant, max_attempts=1)
+        fault = Fault("ValueError", f"no account {number}", 'File "x.py", line 3, in f')
+        factories.settle(factories.ended(claim, fault=fault))
+
+    [cause] = causes.every(by=of_tenant("a"))
+    assert (cause.sample, cause.count) == ("ValueError: no account 42", 1)
+    assert causes.every(by="tests")[0].sample == "ValueError: no account 4711"
+
+    factories.sql(
+        "UPDATE jobs_deadletter SET state = 'discarded', closed_at = jobs_clock(), moved_by = 'x'"
+    )
+    assert causes.every(by=of_tenant("a"))[0].sample == "ValueError"
+
+
+def test_events_for_the_staff_do_not_exist_for_others() -> None:
+    jobs.emit("test.told", {"n": 1}, tenant="a", audience="staff")
+    [(number,)] = factories.sql("SELECT id FROM jobs_outbox WHERE topic = 'test.told'")
+
+    for verb in (outbox.park, outbox.publish, outbox.discard):
+        with pytest.raises(UnknownTarget):
+            verb(number, by=of_tenant("a", is_staff=False), reason="a test")
+
+    outbox.discard(number, by=of_tenant("a"), reason="a test")
