@@ -175,7 +175,7 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "cause.discard_all": lambda: ((a_cause(),), {}),
     "deploy.mark": lambda: (("v7",), {}),
 }
-ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "webhooks", "search", "charts")
+ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "webhooks", "search", "charts", "exports")
 BEFORE_THE_FACT = {"schedule.create", "blackout.create", "deploy.mark", "bulk.start"}
 """They have no target yet; out of scope they are unknown all the same."""
 ALSO = {
