@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
@@ -65,8 +65,9 @@ class LookedAt(Reason):
         mark = hashlib.sha256(repr((sorted(given.items()), lines)).encode()).hexdigest()
         if self.cleaned_data["seen"] == mark:
             return ()
-        self.data = self.data.copy()
-        self.data["seen"] = mark
+        data = cast("QueryDict", self.data).copy()
+        data["seen"] = mark
+        self.data = data
         return lines
 
 
@@ -130,6 +131,11 @@ class NoteForm(Reason):
         super().__init__(*args, **kwargs)
         del self.fields["reason"]
         self.fields["note"].initial = getattr(self.row, "note", "")
+
+
+def offer(form: forms.Form, name: str) -> forms.ChoiceField:
+    """The form's field of this name, which is one of choices."""
+    return cast("forms.ChoiceField", form.fields[name])
 
 
 def site_of(request: HttpRequest) -> str:

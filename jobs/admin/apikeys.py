@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import tables
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When, site_of
+from jobs.admin.actions import Act, Reason, When, offer, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.copying import api, cli
 from jobs.admin.jobforms import told_once
@@ -56,7 +56,7 @@ class KeyForm(Reason):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         who = principal(self.request)
-        self.fields["permissions"].choices = [
+        offer(self, "permissions").choices = [
             (name, f"{name}: {PERMISSIONS[name]}" if name in PERMISSIONS else name)
             for name in sorted(ALL)
             if who.may(name)

@@ -104,8 +104,8 @@ def _words(request: HttpRequest, data: dict[str, Any]) -> list[str]:
     """What the search box offers while somebody types."""
     who = principal(request)
     found = [f"{key}:" for key in KEYS]
-    known = {"queue": data["queues"], "kind": data["kinds"],
-             **{key: search.suggestions(key, by=who, limit=30) for key in ("tag", "error")}}  # fmt: skip
+    known = {key: search.suggestions(key, by=who, limit=30) for key in ("tag", "error")}
+    known |= {"queue": data["queues"], "kind": data["kinds"]}
     for key, values in known.items():
         for value in values[:30]:
             plain = not set(value) & set(' "\\*()')

@@ -23,6 +23,7 @@ from jobs.admin.entries import Overview
 from jobs.admin.problems import problems
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
+from jobs.engine.arrivals import OUTCOME
 from jobs.models import Batch, DeadLetter
 from jobs.operate import charts as operate
 from jobs.operate import stats
@@ -122,7 +123,7 @@ def _chart(request: HttpRequest, chosen: Any) -> dict[str, Any]:
     lines = [
         charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)
         for name, label, tone in (
-            (operate.OUTCOME, _("enqueued"), "blue"),
+            (OUTCOME, _("enqueued"), "blue"),
             ("succeeded", _("succeeded"), "green"),
             ("retried", _("failed, to be retried"), "amber"),
             ("failed", _("failed for good"), "red"),
