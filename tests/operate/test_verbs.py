@@ -208,7 +208,7 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "webhook.ping": lambda: ((a_webhook(),), {}),
     "webhook.redeliver": lambda: ((a_delivery(),), {}),
 }
-ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "search", "charts")
+ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "search", "charts", "exports")
 BEFORE_THE_FACT = {
     "schedule.create", "blackout.create", "deploy.mark", "bulk.start", "webhook.create"
 }  # fmt: skip
