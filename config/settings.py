@@ -32,6 +32,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "jobs.middleware.RequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "config.security.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -75,14 +76,15 @@ RQ_SHOW_ADMIN_LINK = False
 # No pooler stands between the project and its own server.
 JOBS: dict[str, Any] = {"PREPARE": EMBEDDED}
 
+LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"redact": {"()": "jobs.redaction.RedactingFilter"}},
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}
+    "formatters": {
+        "console": {"()": "jobs.logs.ConsoleFormatter"},
+        "json": {"()": "jobs.logs.JsonFormatter"},
     },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO"}},
 }
 

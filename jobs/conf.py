@@ -100,6 +100,12 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    WEBHOOKS: bool = False
+    """Whether events are sent to webhooks."""
+    WEBHOOK_DISABLE_AFTER: timedelta = timedelta(days=3)
+    """How long every try may fail before a webhook is disabled."""
+    KEEP_DELIVERIES: timedelta = timedelta(days=30)
+    """How long deliveries of webhooks stay, and held ones wait."""
     KEEP_AUDIT: timedelta = timedelta(days=730)
     """How long it can be looked up who did what."""
     KEEP_BULKS: timedelta = timedelta(days=90)
@@ -158,6 +164,7 @@ def _contradictions(s: Settings) -> list[str]:
         "BATCHES",
         "DEAD_LETTERS",
         "STATISTICS",
+        "DELIVERIES",
         "AUDIT",
         "BULKS",
         "CAUSES",
@@ -177,6 +184,10 @@ def _contradictions(s: Settings) -> list[str]:
         found += _template_problems(s.LOG_URL_TEMPLATE)
     if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
         found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
+    if not timedelta(minutes=1) <= s.WEBHOOK_DISABLE_AFTER <= _KEPT_LONGEST:
+        found.append(
+            "JOBS['WEBHOOK_DISABLE_AFTER'] must be a minute at least and a hundred years at most"
+        )
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:

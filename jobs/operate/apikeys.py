@@ -6,6 +6,7 @@ give a key more than he may himself.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import secrets
@@ -162,12 +163,38 @@ def principal(shown: str, *, address: str, request_id: str = "") -> Principal | 
         return None
     if stale:
         sql.run(_USED, [key_id])
-    scope = Scope(
-        None if tenants is None else frozenset(tenants),
-        None if queues is None else frozenset(queues),
-    )
+    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+
+
+def holder(prefix: str, *, request_id: str = "") -> Principal | None:
+    """Whoever has the key with this public part, as long as it is good: for what he has opened."""
+    rows = sql.rows(_FIND, [_USED_EVERY, prefix])
+    if not rows or not rows[0][9]:
+        return None
+    _, name, _, _, permissions, tenants, queues, _, is_staff, _, _ = rows[0]
+    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+
+
+def _principal(
+    name: str,
+    prefix: str,
+    permissions: list[str],
+    tenants: list[str] | None,
+    queues: list[str] | None,
+    is_staff: bool,
+    request_id: str,
+) -> Principal:
     return Principal(
-        f"{name} ({prefix})", "api", ALL & frozenset(permissions), scope, is_staff, request_id
+        name=f"{name} ({prefix})",
+        via="api",
+        permissions=ALL & frozenset(permissions),
+        scope=Scope(
+            None if tenants is None else frozenset(tenants),
+            None if queues is None else frozenset(queues),
+        ),
+        is_staff=is_staff,
+        request_id=request_id,
+        key=prefix,
     )
 
 
@@ -242,7 +269,9 @@ def _permissions(given: Iterable[str]) -> list[str]:
         raise InvalidOption("permissions", "is empty: the key could do nothing")
     for name in names:
         if name not in ALL:
-            raise InvalidOption("permissions", f"there is no permission {name!r}")
+            near = difflib.get_close_matches(name, ALL, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidOption("permissions", f"there is no permission {name!r}{hint}")
     return names
 
 

@@ -124,6 +124,7 @@ def test_a_worker_is_silent_or_lost_and_never_both() -> None:
 
 
 def test_it_knows_whether_a_dispatcher_lives() -> None:
+    rq.client().delete(rq.DISPATCHERS)
     assert "no_dispatcher" in codes(overview.overview(by=ME))
     rq.note_dispatcher("d1")
     assert "no_dispatcher" not in codes(overview.overview(by=ME))
@@ -165,8 +166,8 @@ def test_who_sees_one_tenant_sees_what_is_of_it() -> None:
     a_job(tenant="acme")
     a_job(tenant="zeta")
     a_job()
-    for tenant in ("acme", "zeta"):
-        sql.run("INSERT INTO jobs_closure (scope, why) VALUES (%s, 'no')", [f"tenant:{tenant}"])
+    for scope in ("tenant:acme", "tenant:zeta", "kind:test.noop", "queue:default"):
+        sql.run("INSERT INTO jobs_closure (scope, why) VALUES (%s, 'no')", [scope])
     found = overview.overview(by=ACME)
     assert {name: n.value for name, n in found.tiles.items()} == {
         "waiting": 1, "running": 0, "scheduled": 0, "retrying": 0, "dead": 1

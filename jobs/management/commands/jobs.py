@@ -15,14 +15,17 @@ from jobs.cli import (
     doctor,
     explain,
     keys,
+    openapi,
     operating,
     outbox,
     pauses,
+    queues,
     relay,
     retention,
     run,
     schedules,
     watch,
+    web,
     worker,
 )
 from jobs.errors import JobsError
@@ -32,9 +35,11 @@ MODULES = (
     worker,
     dispatch,
     relay,
+    web,
     doctor,
     explain,
     pauses,
+    queues,
     outbox,
     retention,
     schedules,
@@ -42,6 +47,7 @@ MODULES = (
     backfill,
     bulk,
     watch,
+    openapi,
     demo,
 )
 VERBS = {verb.name: verb for verb in (*(module.VERB for module in MODULES), *operating.VERBS)}
