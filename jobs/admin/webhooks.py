@@ -208,6 +208,8 @@ class DeliveryAdmin(PlatformAdmin):
 
     def find(self, request: HttpRequest, key: str) -> Any:
         wanted = as_uuid(key)
+        if wanted is None:
+            return None
         row = WebhookDelivery.objects.using(sql.alias()).filter(pk=wanted).first()
         try:
             return webhooks.find(row.webhook_id, by=principal(request)) and row if row else None
