@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.test import Client
 from jobs.admin.acting import Acting
 from jobs.admin.actions import Act
 from jobs.admin.deadletters import CAUSE_ACTS
+from jobs.engine import webhooks as telling
 from jobs.models import ApiKey, Audit, Schedule
 from jobs.operate import apikeys
 from jobs.operate.verbs import BY_NAME, VERBS
@@ -103,10 +105,12 @@ def address(verb: str, target: Any) -> str:
 
 
 @pytest.fixture
-def root(client: Client, db: None, settings: Any) -> Client:
+def root(client: Client, db: None, settings: Any) -> Iterator[Client]:
     settings.JOBS = {**settings.JOBS, **vault.KEYS, "WEBHOOKS": True}
     client.force_login(User.objects.create_superuser("root"))
-    return client
+    telling.register()
+    yield client
+    telling.unregister()
 
 
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
