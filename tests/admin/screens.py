@@ -50,6 +50,8 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "schedule-backfill": f"schedule/{ids['schedule']}/do/backfill/",
         "keys": "apikey/",
         "key-new": "apikey/do/new/",
+        "webhooks": "webhook/",
+        "webhook-new": "webhook/do/new/",
         "audit": "audit/",
         "audit-entry": f"audit/{ids['audit']}/change/",
     }
