@@ -20,6 +20,7 @@ from jobs.api.tracing import traced
 from jobs.engine import intake, sql
 from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
+from jobs.names import PLATFORM
 from jobs.principals import Principal
 
 section = Section("jobs")
@@ -130,6 +131,8 @@ def draft(who: Principal, body: JobIn) -> intake.Draft:
 
 def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     """The options of an enqueue, all of them within sight."""
+    if body.kind.startswith(PLATFORM):
+        raise InvalidOption("kind", f"{body.kind!r} is one of the platform's own jobs")
     handler = registry.get(body.kind)
     tenant = body.tenant
     if tenant is None:

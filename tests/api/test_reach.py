@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import jobs
+from jobs.models import Job, Schedule
+from jobs.operate import batches
 from tests.api.conftest import Caller
 from tests.specimens.handlers import Noop
 
@@ -45,3 +47,27 @@ def test_an_explanation_names_no_job_out_of_sight(root: Caller, acme: Caller) ->
 
     assert mine["text"] == "waits for 1 unfinished parents: …" and mine["ids"] == []
     assert str(hidden) in whole["text"] and whole["ids"] == [str(hidden)]
+
+
+OWN = {"kind": "jobs.bulk", "payload": {"bulk_id": "01890000-0000-7000-8000-000000000000"}}
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/batch", "/batches/{id}/jobs", "/schedules"])
+def test_the_platforms_own_jobs_are_not_made_over_the_api(root: Caller, path: str) -> None:
+    batch = root("POST", "/batches", {}).data["id"]
+    body: Any = OWN if path == "/jobs" else {"jobs": [{"kind": "test.noop"}, OWN]}
+    if path == "/schedules":
+        body = {**OWN, "name": "own", "cron": "0 3 * * *", "reason": "a test"}
+
+    answer = root("POST", path.format(id=batch), body)
+
+    assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
+    assert "one of the platform's own jobs" in answer.data["detail"]
+    assert not Job.objects.exists() and not Schedule.objects.exists()
+
+
+def test_each_job_of_many_is_refused_for_itself_where_it_is_the_platforms(root: Caller) -> None:
+    answer = root("POST", "/jobs/batch?partial=true", {"jobs": [{"kind": "test.noop"}, OWN]})
+
+    assert [one["status"] for one in answer.data["results"]] == [201, 422]
+    assert Job.objects.get().kind == "test.noop"
