@@ -71,3 +71,19 @@ def test_each_job_of_many_is_refused_for_itself_where_it_is_the_platforms(root: 
 
     assert [one["status"] for one in answer.data["results"]] == [201, 422]
     assert Job.objects.get().kind == "test.noop"
+
+
+def test_keys_of_tenants_are_their_own(root: Caller, acme: Caller) -> None:
+    keys = {"kind": "test.limited", "payload": {}, "exclusive": "ledger", "limit_key": "bank"}
+    both = Caller(name="both", tenants=["acme", "a/b%"])
+
+    made = [
+        acme("POST", "/jobs", keys),
+        root("POST", "/jobs", {**keys, "tenant": "acme"}),
+        both("POST", "/jobs", {**keys, "tenant": "a/b%"}),
+    ]
+
+    assert [one.status_code for one in made] == [201, 201, 201]
+    found = [Job.objects.get(pk=one.data["id"]) for one in made]
+    assert [job.exclusive_key for job in found] == ["acme/ledger", "ledger", "a%2Fb%25/ledger"]
+    assert [job.limit_key for job in found] == ["acme/bank", "bank", "a%2Fb%25/bank"]
