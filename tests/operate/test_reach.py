@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
 import pytest
 
 import jobs
 from jobs import JobState
 from jobs.errors import Denied, InvalidOption, UnknownTarget
-from jobs.operate import batches, bulk, causes, outbox, overview, pauses, schedules
+from jobs.operate import apikeys, batches, bulk, causes, outbox, overview, pauses, schedules, search
+from jobs.operate.explain import explain
 from jobs.outcomes import Fault
-from jobs.principals import Principal, Scope
+from jobs.principals import ALL, Principal, Scope
 from tests.jobs import factories
 from tests.specimens.handlers import Noop
 
@@ -105,3 +111,40 @@ def test_events_for_the_staff_do_not_exist_for_others() -> None:
             verb(number, by=of_tenant("a", is_staff=False), reason="a test")
 
     outbox.discard(number, by=of_tenant("a"), reason="a test")
+
+
+def a_key(**options: Any) -> Principal:
+    """Whoever shows a new key that may make others."""
+    made = apikeys.create("root", ALL, by="tests", reason="a test", **options)
+    found = apikeys.principal(made.text, address="10.0.0.1")
+    assert found is not None
+    return found
+
+
+def test_a_key_makes_none_that_is_good_for_longer() -> None:
+    soon, later = (datetime.now(UTC) + timedelta(days=days) for days in (1, 2))
+    who = a_key(expires_at=soon)
+    make = partial(apikeys.create, "other", ["view_job"], by=who, reason="a test")
+    eternal = apikeys.create("eternal", ["view_job"], by="tests", reason="a test").key.pk
+
+    for moment in (None, later):
+        with pytest.raises(InvalidOption, match="no later than that of your own key"):
+            make(expires_at=moment)
+    with pytest.raises(InvalidOption, match="no later than that of your own key"):
+        apikeys.rotate(eternal, by=who, reason="a test")
+
+    assert make(expires_at=soon).key.expires_at == soon
+
+
+def test_a_key_makes_none_that_is_good_from_elsewhere() -> None:
+    who = a_key(addresses=["10.0.0.0/16", "fd00::/8"])
+    make = partial(apikeys.create, "other", ["view_job"], by=who, reason="a test")
+
+    for addresses in ([], ["10.0.0.0/8"], ["10.0.0.1", "192.0.2.1"], ["::/0"]):
+        with pytest.raises(InvalidOption, match="within those of your own key"):
+            make(addresses=addresses)
+
+    assert make(addresses=["10.0.7.0/24", "fd00::1"]).key.addresses == [
+        "10.0.7.0/24",
+        "fd00::1/128",
+    ]
