@@ -113,6 +113,21 @@ def test_events_for_the_staff_do_not_exist_for_others() -> None:
     outbox.discard(number, by=of_tenant("a"), reason="a test")
 
 
+def test_bulk_operations_in_sight_are_found_behind_many_that_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = bulk.start("cancel", ids=[jobs.enqueue(Noop(), queue="q").id], by=OF_Q, reason="a test")
+    other = jobs.enqueue(Noop(), queue="other").id
+    for _ in range(3):
+        bulk.start("cancel", ids=[other], by="tests", reason="a test")
+    monkeypatch.setattr(bulk, "IDS_LIMIT", 2)
+
+    assert [one.id for one in bulk.every(by=OF_Q, limit=1)] == [mine.id]
+    of_both = Principal("bo", "api", scope=Scope(frozenset({"a"}), frozenset({"q"})))
+    assert bulk.every(by=of_both, limit=1) == []
+    assert len(bulk.every(by="tests", limit=2)) == 2
+
+
 def a_key(**options: Any) -> Principal:
     """Whoever shows a new key that may make others."""
     made = apikeys.create("root", ALL, by="tests", reason="a test", **options)
