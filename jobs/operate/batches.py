@@ -232,6 +232,14 @@ def _rate(batch_id: UUID) -> float:
     return ended / max(since, 0.001) if ended and since else 0.0
 
 
+def lies_within(batch_id: UUID, scope: Scope) -> bool:
+    """Whether every member is in a queue of the scope."""
+    return scope.queues is None or not sql.rows(
+        "SELECT 1 FROM jobs_job WHERE batch_id = %s AND queue <> ALL(%s) LIMIT 1",
+        [batch_id, sorted(scope.queues)],
+    )
+
+
 def _causes(batch_id: UUID) -> dict[str, int]:
     return dict(
         sql.rows(

@@ -87,3 +87,29 @@ def test_keys_of_tenants_are_their_own(root: Caller, acme: Caller) -> None:
     found = [Job.objects.get(pk=one.data["id"]) for one in made]
     assert [job.exclusive_key for job in found] == ["acme/ledger", "ledger", "a%2Fb%25/ledger"]
     assert [job.limit_key for job in found] == ["acme/bank", "bank", "a%2Fb%25/bank"]
+
+
+NUMBERS = ("total", "succeeded", "failed", "cancelled", "expired")
+
+
+def test_numbers_of_a_batch_count_nothing_in_queues_out_of_sight(root: Caller) -> None:
+    of_q = Caller(name="q", queues=["q"])
+    made = {}
+    for name, queues in (("mixed", ("q", "other")), ("whole", ("q", "q"))):
+        batch = made[name] = batches.batch(name)
+        for queue in queues:
+            batch.add(Noop(), queue=queue)
+        batch.seal()
+
+    def told(caller: Caller, name: str) -> Any:
+        return caller("GET", f"/batches/{made[name].id}").data
+
+    hidden, seen = told(of_q, "mixed"), told(of_q, "whole")
+
+    assert (hidden["name"], hidden["state"]) == ("mixed", "sealed")
+    assert {hidden[name] for name in (*NUMBERS, "rate_per_second", "causes")} == {None}
+    assert (seen["total"], seen["succeeded"], seen["causes"]) == (2, 0, {})
+    assert told(root, "mixed")["total"] == 2
+    rows = of_q("GET", "/batches").data["data"]
+    assert {row[name] for row in rows for name in NUMBERS} == {None} and len(rows) == 2
+    assert {row["total"] for row in root("GET", "/batches").data["data"]} == {2}
