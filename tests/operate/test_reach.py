@@ -128,6 +128,14 @@ def test_bulk_operations_in_sight_are_found_behind_many_that_are_not(
     assert len(bulk.every(by="tests", limit=2)) == 2
 
 
+def test_queues_are_suggested_only_to_whoever_may_see_them() -> None:
+    factories.sql("INSERT INTO jobs_queue (name) VALUES ('q'), ('q-of-b') ON CONFLICT DO NOTHING")
+
+    assert search.suggestions("queue", "q", by=of_tenant("a")) == []
+    assert search.suggestions("queue", "q", by=OF_Q) == ["q"]
+    assert set(search.suggestions("queue", "q", by="tests")) >= {"q", "q-of-b"}
+
+
 def a_key(**options: Any) -> Principal:
     """Whoever shows a new key that may make others."""
     made = apikeys.create("root", ALL, by="tests", reason="a test", **options)
