@@ -143,7 +143,7 @@ def job_explain(request: HttpRequest, job_id: UUID) -> Any:
     """Why the job is not running, or what became of it."""
     who = auth.who(request)
     sight.job(who, job_id)
-    told = explain(job_id).as_data()
+    told = explain(job_id, who.scope).as_data()
     if not who.scope.is_everything:
         for reason in told["reasons"]:
             hidden = [one for one in reason["ids"] if not _sees(who, one)]

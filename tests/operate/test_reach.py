@@ -171,3 +171,44 @@ def test_a_key_makes_none_that_is_good_from_elsewhere() -> None:
         "10.0.7.0/24",
         "fd00::1/128",
     ]
+
+
+def words_of(job_id: UUID, scope: Scope) -> str:
+    return explain(job_id, scope).words
+
+
+def test_an_explanation_counts_nobody_elses_jobs() -> None:
+    mine = Scope(tenants=frozenset({"a"}))
+    ids = [jobs.enqueue(Noop(), queue="q", tenant=name, exclusive="k").id for name in ("b", "a")]
+    factories.sql("UPDATE jobs_job SET wait = 2")
+
+    assert "and 1 wait for it" in words_of(ids[1], Scope())
+    assert "and others wait for it" in words_of(ids[1], mine)
+
+    ids = [jobs.enqueue(Noop(), queue="q", tenant=name).id for name in ("b", "a")]
+    for job_id in ids:
+        factories.sql(
+            "UPDATE jobs_job SET state = 'queued', queued_at = jobs_clock(), moved_by = 'test' "
+            "WHERE id = %s",
+            [job_id],
+        )
+
+    assert "1 are before it" in words_of(ids[1], Scope())
+    assert "1 are before it" in words_of(ids[1], OF_Q.scope)
+    assert "is queued" in words_of(ids[1], mine) and "before it" not in words_of(ids[1], mine)
+
+
+def test_an_explanation_tells_no_words_of_others_pauses() -> None:
+    job_id = jobs.enqueue(Noop(), queue="q", tenant="a").id
+    for scope in ("queue:q", "tenant:a", "kind:test.noop"):
+        pauses.pause(scope, by="tests", reason=f"words for {scope}")
+
+    def told(scope: Scope) -> set[str]:
+        found = explain(job_id, scope)
+        assert found.codes.count("paused") == 3
+        return {name for name in ("queue:q", "tenant:a", "kind:test.noop")
+                if f"words for {name}" in found.words}  # fmt: skip
+
+    assert told(Scope()) == {"queue:q", "tenant:a", "kind:test.noop"}
+    assert told(OF_Q.scope) == {"queue:q"}
+    assert told(Scope(tenants=frozenset({"a"}))) == {"tenant:a"}
