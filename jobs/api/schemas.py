@@ -88,7 +88,7 @@ class UniqueIn(In):
     key: str = Field(min_length=1, max_length=200)
     for_: Literal["unfinished", "ever"] = Field("unfinished", alias="for")
     within_ms: int | None = Field(None, ge=1, le=366 * 86_400_000)
-    on_conflict: Literal["return", "replace"] = "return"
+    on_conflict: Literal["return"] = "return"
 
 
 class JobIn(In):

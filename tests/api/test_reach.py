@@ -27,15 +27,20 @@ def test_a_body_is_checked_whatever_it_calls_itself(root: Caller, kind: str) -> 
 
 
 @pytest.mark.parametrize(
-    "unique",
-    [{"key": "a\x07b"}, {"key": "k", "on_conflict": "replace"}],
-    ids=["control character", "replace without waiting"],
+    ("unique", "code", "pointer"),
+    [
+        ({"key": "a\x07b"}, "invalid-option", "/unique"),
+        ({"key": "k", "on_conflict": "replace"}, "invalid", "/unique/on_conflict"),
+    ],
+    ids=["control character", "no replacing"],
 )
-def test_a_unique_key_that_cannot_be_is_the_callers_fault(root: Caller, unique: Any) -> None:
+def test_a_unique_key_that_cannot_be_is_the_callers_fault(
+    root: Caller, unique: Any, code: str, pointer: str
+) -> None:
     answer = root("POST", "/jobs", {"kind": "test.noop", "unique": unique})
 
-    assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
-    assert answer.data["errors"][0]["pointer"] == "/unique"
+    assert (answer.status_code, answer.data["code"]) == (422, code)
+    assert answer.data["errors"][0]["pointer"] == pointer
 
 
 def test_an_explanation_names_no_job_out_of_sight(root: Caller, acme: Caller) -> None:
