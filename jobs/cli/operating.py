@@ -14,7 +14,7 @@ from jobs.cli import acting
 from jobs.cli.answers import say_json, say_one, say_rows
 from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
-from jobs.models import Batch, Blackout, DeadLetter, Limiter, Queue
+from jobs.models import Batch, Blackout, DeadLetter, Limiter
 from jobs.operate import (
     apikeys,
     audit,
@@ -113,11 +113,6 @@ GROUPS: Mapping[str, Group] = {
                 lambda options: causes.every(by=person(), limit=options["limit"]),
                 "Nothing dies of anything."),
         lambda options: causes.find(options["id"], by=person()),
-    ),
-    "queues": Group(
-        "see queues",
-        {},
-        Listing("every queue", ("name",), _newest(Queue, "name")),
     ),
     "workers": Group(
         "see workers, let them go home",
@@ -218,8 +213,8 @@ def _group(name: str, group: Group) -> Verb:
             show = actions.add_parser("show", help="one of them")
             show.add_argument("id", type=group.id_type, metavar="ID")
             show.add_argument("--json", action="store_true", help="answer in JSON")
-        for action, listing in group.of_one.items():
-            shown = actions.add_parser(action, help=listing.help)
+        for action, of_one in group.of_one.items():
+            shown = actions.add_parser(action, help=of_one.help)
             shown.add_argument("id", type=group.id_type, metavar="ID")
             shown.add_argument("--json", action="store_true", help="answer in JSON")
             shown.add_argument("--limit", type=positive_int, default=100, metavar="N")

@@ -63,8 +63,8 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
-        _Walk("deliveries", _DELIVERIES, settings.KEEP_DELIVERIES),
         _Walk("quarters", _QUARTERS, settings.KEEP_STATISTICS),
+        _Walk("deliveries", _DELIVERIES, settings.KEEP_DELIVERIES),
         _Walk("audit", _AUDIT, settings.KEEP_AUDIT),
         _Walk("answers", _ANSWERS, timedelta(hours=24)),
     ):

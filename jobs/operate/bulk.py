@@ -22,6 +22,7 @@ from uuid import UUID
 
 from django.core import signing
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from jobs import registry
 from jobs.engine import intake, sql
@@ -42,6 +43,7 @@ from jobs.operate.bulkplans import (
     whole,
 )
 from jobs.operate.bulkscan import Found, Selection
+from jobs.operate.explain import explain
 from jobs.operate.query import parse
 from jobs.operate.targets import EVERYBODYS, Place
 from jobs.principals import By, Principal, Scope, principal
@@ -85,6 +87,8 @@ class Progress:
     """Items decided per second, over the last minute."""
     eta: float | None
     """Seconds until the end at this rate; None where that cannot be told."""
+    held: str = ""
+    """Why it does not go on, in words: its job was cancelled, or may not run; empty: it goes on."""
 
 
 # ---- looking first
@@ -335,7 +339,24 @@ def progress(bulk_id: UUID, *, by: By) -> Progress:
         rate = min(rate, bulk.per_minute / 60)
     waiting = bulk.total - bulk.decided
     known = rate > 0 and bulk.state in ("running", "canary")
-    return Progress(bulk, waiting, rate, waiting / rate if known else None)
+    return Progress(bulk, waiting, rate, waiting / rate if known else None, _held(bulk))
+
+
+_HARMLESS = frozenset({"not_due", "queued", "running", "turn", "ready", "dispatch"})
+
+
+def _held(bulk: Bulk) -> str:
+    if bulk.is_over:
+        return ""
+    job = sql.rows(
+        "SELECT id FROM jobs_job WHERE kind = 'jobs.bulk' AND tenant = '' AND unique_key = %s "
+        "AND state IN ('blocked', 'pending', 'queued', 'running')",
+        [str(bulk.id)],
+    )
+    if not job:
+        return _("its job was cancelled or has failed: carry it on, or abort it")
+    found = [r for r in explain(job[0][0]).reasons if r.code not in _HARMLESS]
+    return found[0].text if found else ""
 
 
 # ---- small parts

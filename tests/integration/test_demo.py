@@ -59,4 +59,6 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     family = program.family()
     program.send(signal.SIGINT)
     assert program.ended() == 0, program.logged()
+    assert fleet.value("SELECT count(*) FROM jobs_apikey WHERE revoked_at IS NULL") == 0
+    assert fleet.value("SELECT count(*) FROM jobs_schedule") == 0
     assert not any(map(is_alive, family))

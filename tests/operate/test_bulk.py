@@ -22,7 +22,7 @@ from jobs.errors import (
     UnknownTarget,
 )
 from jobs.models import Audit, Bulk, BulkItem
-from jobs.operate import bulk, bulkrun
+from jobs.operate import bulk, bulkrun, pauses
 from jobs.operate.bulk import Care
 from jobs.principals import Principal, Scope
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
@@ -379,6 +379,15 @@ def test_progress_says_how_far_it_is() -> None:
     assert (found.bulk.done, found.waiting) == (1, 2)
     assert found.eta is None or found.eta > 0
     assert len(bulk.items(made.id, by="ann", state="done")) == 1
+
+
+def test_it_is_said_why_an_operation_does_not_go_on() -> None:
+    made = bulk.start("retry", ids=dead(), **WHO)
+    pauses.pause("queue:default", by="ann", reason="a look")
+    assert "a look" in bulk.progress(made.id, by="ann").held
+    jobs.cancel(jobs.Job.objects.get(kind="jobs.bulk").id, by="x", reason="by mistake")
+    assert "carry it on" in bulk.progress(made.id, by="ann").held
+    assert not bulk.progress(run(made).id, by="ann").held
 
 
 def test_one_whose_job_is_gone_is_carried_on() -> None:

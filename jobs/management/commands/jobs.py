@@ -15,9 +15,11 @@ from jobs.cli import (
     doctor,
     explain,
     keys,
+    openapi,
     operating,
     outbox,
     pauses,
+    queues,
     relay,
     retention,
     run,
@@ -37,6 +39,7 @@ MODULES = (
     doctor,
     explain,
     pauses,
+    queues,
     outbox,
     retention,
     schedules,
@@ -44,6 +47,7 @@ MODULES = (
     backfill,
     bulk,
     watch,
+    openapi,
     demo,
 )
 VERBS = {verb.name: verb for verb in (*(module.VERB for module in MODULES), *operating.VERBS)}
