@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.log import log_response
 
@@ -61,9 +61,9 @@ def _fields(request: HttpRequest) -> dict[str, str | int | None]:
 
 
 def _numbered(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    if response.status_code >= 400:
+    if response.status_code >= 400 and isinstance(response, HttpResponse):
         # Django would say the same once it has left this middleware; it says it once only.
-        reason = getattr(response, "reason_phrase", "")
+        reason = response.reason_phrase
         log_response("%s: %s", reason, request.path, response=response, request=request)
     response["X-Request-ID"] = requests.request_id(request)
     return response
