@@ -265,8 +265,8 @@ def test_the_whole_context_is_documented() -> None:
         re.split(r"\W", name.removeprefix("ctx."))[0]
         for name in first_cells(section("docs/writing-jobs.md", "The context"))
     }
-    # Whoever runs the handlers closes their context and keeps its lines; handlers do not.
-    known = {name for name in dir(Context) if not name.startswith("_")} - {"close", "lines"}
+    # Whoever runs the handlers closes their context; handlers do not.
+    known = {name for name in dir(Context) if not name.startswith("_")} - {"close"}
     assert told == known
 
 

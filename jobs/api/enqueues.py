@@ -20,6 +20,7 @@ from jobs.api.tracing import traced
 from jobs.engine import intake, sql
 from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
+from jobs.names import PLATFORM
 from jobs.principals import Principal
 
 section = Section("jobs")
@@ -130,6 +131,8 @@ def draft(who: Principal, body: JobIn) -> intake.Draft:
 
 def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     """The options of an enqueue, all of them within sight."""
+    if body.kind.startswith(PLATFORM):
+        raise InvalidOption("kind", f"{body.kind!r} is one of the platform's own jobs")
     handler = registry.get(body.kind)
     tenant = body.tenant
     if tenant is None:
@@ -155,13 +158,20 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
         "tags": body.tags,
         "correlation_id": body.correlation_id,
         "unique": _unique(body),
-        "exclusive": body.exclusive,
-        "limit_key": body.limit_key,
+        "exclusive": _own_key(who, tenant, body.exclusive),
+        "limit_key": _own_key(who, tenant, body.limit_key),
         "batch": body.batch,
         "after": body.after,
         "on_parent_failure": body.on_parent_failure,
     }
     return options
+
+
+def _own_key(who: Principal, tenant: str, key: str) -> str:
+    """Keys are everybody's, but those of whoever sees some tenants only are theirs."""
+    if not key or who.scope.tenants is None:
+        return key
+    return f"{tenant.replace('%', '%25').replace('/', '%2F')}/{key}"
 
 
 def _unique(body: JobIn) -> Unique | None:

@@ -30,6 +30,8 @@ from jobs.principals import By, Principal, Scope
 
 CHUNK = 1000
 CAUSES = 20
+LOOK_LIMIT = 10_000
+"""So many members are looked at, at most, to say how fast a batch goes and what they died of."""
 NOTE_LIMIT = 500
 
 
@@ -178,11 +180,11 @@ class Progress:
     expired: int
     generation: int
     rate: float
-    """Members that ended per second, over the last minute."""
+    """Members that ended per second, over the last minute; of a large batch since it was made."""
     eta: float | None
     """Seconds until the last one ends, at this rate; None where that cannot be told."""
     causes: dict[str, int]
-    """Failures by their cause, the most frequent first."""
+    """Failures by their cause, the most frequent first, among the first ten thousand."""
     created_at: datetime
     finished_at: datetime | None
 
@@ -202,8 +204,9 @@ def progress(batch_id: UUID) -> Progress:
     if not found:
         raise UnknownBatch(batch_id)
     _, name, state, total, succeeded, failed, cancelled, expired, generation, *times = found[0]
-    rate = _rate(batch_id)
-    left = total - succeeded - failed - cancelled - expired
+    done = succeeded + failed + cancelled + expired
+    rate = _rate(batch_id) if total <= LOOK_LIMIT else _mean(done, *times)
+    left = total - done
     return Progress(
         id=batch_id,
         name=name,
@@ -216,7 +219,7 @@ def progress(batch_id: UUID) -> Progress:
         generation=generation,
         rate=rate,
         eta=left / rate if rate and state == "sealed" else None,
-        causes=_causes(batch_id),
+        causes=_causes(batch_id) if failed else {},
         created_at=times[0],
         finished_at=times[1],
     )
@@ -232,13 +235,28 @@ def _rate(batch_id: UUID) -> float:
     return ended / max(since, 0.001) if ended and since else 0.0
 
 
+def lies_within(batch_id: UUID, scope: Scope) -> bool:
+    """Whether every member is in a queue of the scope."""
+    return scope.queues is None or not sql.rows(
+        "SELECT 1 FROM jobs_job WHERE batch_id = %s AND queue <> ALL(%s) LIMIT 1",
+        [batch_id, sorted(scope.queues)],
+    )
+
+
+def _mean(done: int, begin: datetime, end: datetime | None) -> float:
+    [(seconds,)] = sql.rows(
+        "SELECT extract(epoch FROM coalesce(%s, jobs_clock()) - %s)::float8", [end, begin]
+    )
+    return float(done / max(seconds, 0.001))
+
+
 def _causes(batch_id: UUID) -> dict[str, int]:
     return dict(
         sql.rows(
             "SELECT coalesce(nullif(split_part(error, ':', 1), ''), reason), count(*) "
-            "FROM jobs_job WHERE batch_id = %s AND state = 'failed' GROUP BY 1 ORDER BY 2 DESC, 1 "
-            "LIMIT %s",
-            [batch_id, CAUSES],
+            "FROM (SELECT error, reason FROM jobs_job WHERE batch_id = %s AND state = 'failed' "
+            "LIMIT %s) f GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %s",
+            [batch_id, LOOK_LIMIT, CAUSES],
         )
     )
 

@@ -20,8 +20,8 @@ def explain_to(job_id: UUID, *, by: By) -> Explanation:
 
     The job itself is one that ``by`` may see.
     """
-    found = explain(job_id)
     scope = principal(by).scope
+    found = explain(job_id, scope)
     if scope.is_everything:
         return found
     named = {text for r in found.reasons for text in (*r.ids, *_ID.findall(r.text))}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
 import pytest
 
 import jobs
 from jobs import JobState
 from jobs.errors import Denied, InvalidOption, UnknownTarget
-from jobs.operate import batches, bulk, causes, outbox, overview, pauses, schedules
+from jobs.operate import apikeys, batches, bulk, causes, outbox, overview, pauses, schedules, search
+from jobs.operate.explain import explain
 from jobs.outcomes import Fault
-from jobs.principals import Principal, Scope
+from jobs.principals import ALL, Principal, Scope
 from tests.jobs import factories
 from tests.specimens.handlers import Noop
 
@@ -105,3 +111,104 @@ def test_events_for_the_staff_do_not_exist_for_others() -> None:
             verb(number, by=of_tenant("a", is_staff=False), reason="a test")
 
     outbox.discard(number, by=of_tenant("a"), reason="a test")
+
+
+def test_bulk_operations_in_sight_are_found_behind_many_that_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = bulk.start("cancel", ids=[jobs.enqueue(Noop(), queue="q").id], by=OF_Q, reason="a test")
+    other = jobs.enqueue(Noop(), queue="other").id
+    for _ in range(3):
+        bulk.start("cancel", ids=[other], by="tests", reason="a test")
+    monkeypatch.setattr(bulk, "IDS_LIMIT", 2)
+
+    assert [one.id for one in bulk.every(by=OF_Q, limit=1)] == [mine.id]
+    of_both = Principal("bo", "api", scope=Scope(frozenset({"a"}), frozenset({"q"})))
+    assert bulk.every(by=of_both, limit=1) == []
+    assert len(bulk.every(by="tests", limit=2)) == 2
+
+
+def test_queues_are_suggested_only_to_whoever_may_see_them() -> None:
+    factories.sql("INSERT INTO jobs_queue (name) VALUES ('q'), ('q-of-b') ON CONFLICT DO NOTHING")
+
+    assert search.suggestions("queue", "q", by=of_tenant("a")) == []
+    assert search.suggestions("queue", "q", by=OF_Q) == ["q"]
+    assert set(search.suggestions("queue", "q", by="tests")) >= {"q", "q-of-b"}
+
+
+def a_key(**options: Any) -> Principal:
+    """Whoever shows a new key that may make others."""
+    made = apikeys.create("root", ALL, by="tests", reason="a test", **options)
+    found = apikeys.principal(made.text, address="10.0.0.1")
+    assert found is not None
+    return found
+
+
+def test_a_key_makes_none_that_is_good_for_longer() -> None:
+    soon, later = (datetime.now(UTC) + timedelta(days=days) for days in (1, 2))
+    who = a_key(expires_at=soon)
+    make = partial(apikeys.create, "other", ["view_job"], by=who, reason="a test")
+    eternal = apikeys.create("eternal", ["view_job"], by="tests", reason="a test").key.pk
+
+    for moment in (None, later):
+        with pytest.raises(InvalidOption, match="no later than that of your own key"):
+            make(expires_at=moment)
+    with pytest.raises(InvalidOption, match="no later than that of your own key"):
+        apikeys.rotate(eternal, by=who, reason="a test")
+
+    assert make(expires_at=soon).key.expires_at == soon
+
+
+def test_a_key_makes_none_that_is_good_from_elsewhere() -> None:
+    who = a_key(addresses=["10.0.0.0/16", "fd00::/8"])
+    make = partial(apikeys.create, "other", ["view_job"], by=who, reason="a test")
+
+    for addresses in ([], ["10.0.0.0/8"], ["10.0.0.1", "192.0.2.1"], ["::/0"]):
+        with pytest.raises(InvalidOption, match="within those of your own key"):
+            make(addresses=addresses)
+
+    assert make(addresses=["10.0.7.0/24", "fd00::1"]).key.addresses == [
+        "10.0.7.0/24",
+        "fd00::1/128",
+    ]
+
+
+def words_of(job_id: UUID, scope: Scope) -> str:
+    return explain(job_id, scope).words
+
+
+def test_an_explanation_counts_nobody_elses_jobs() -> None:
+    mine = Scope(tenants=frozenset({"a"}))
+    ids = [jobs.enqueue(Noop(), queue="q", tenant=name, exclusive="k").id for name in ("b", "a")]
+    factories.sql("UPDATE jobs_job SET wait = 2")
+
+    assert "and 1 wait for it" in words_of(ids[1], Scope())
+    assert "and others wait for it" in words_of(ids[1], mine)
+
+    ids = [jobs.enqueue(Noop(), queue="q", tenant=name).id for name in ("b", "a")]
+    for job_id in ids:
+        factories.sql(
+            "UPDATE jobs_job SET state = 'queued', queued_at = jobs_clock(), moved_by = 'test' "
+            "WHERE id = %s",
+            [job_id],
+        )
+
+    assert "1 are before it" in words_of(ids[1], Scope())
+    assert "1 are before it" in words_of(ids[1], OF_Q.scope)
+    assert "is queued" in words_of(ids[1], mine) and "before it" not in words_of(ids[1], mine)
+
+
+def test_an_explanation_tells_no_words_of_others_pauses() -> None:
+    job_id = jobs.enqueue(Noop(), queue="q", tenant="a").id
+    for scope in ("queue:q", "tenant:a", "kind:test.noop"):
+        pauses.pause(scope, by="tests", reason=f"words for {scope}")
+
+    def told(scope: Scope) -> set[str]:
+        found = explain(job_id, scope)
+        assert found.codes.count("paused") == 3
+        return {name for name in ("queue:q", "tenant:a", "kind:test.noop")
+                if f"words for {name}" in found.words}  # fmt: skip
+
+    assert told(Scope()) == {"queue:q", "tenant:a", "kind:test.noop"}
+    assert told(OF_Q.scope) == {"queue:q"}
+    assert told(Scope(tenants=frozenset({"a"}))) == {"tenant:a"}

@@ -215,6 +215,7 @@ BEFORE_THE_FACT = {
 """They have no target yet; out of scope they are unknown all the same."""
 ALSO = {
     "bulk.start": {"retry_job"},
+    "bulk.proceed": {"retry_job"},
     **{f"cause.{verb}_all": {"run_bulk"} for verb in ("retry", "replay", "discard")},
 }
 """Permissions that are asked beside the verb's own."""

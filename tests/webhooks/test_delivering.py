@@ -17,11 +17,13 @@ from jobs.engine import webhooks as engine
 from jobs.errors import NotAllowed
 from jobs.http import network
 from jobs.models import DeadLetter, Job, Webhook, WebhookDelivery
+from jobs.operate import deadletters
 from jobs.operate import webhooks as desk
 from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.http.servers import answer, drip, redirect
 from tests.jobs.crowd import at_once
 from tests.jobs.factories import sql
+from tests.specimens.handlers import Fail
 from tests.webhooks.conftest import Receiver, the_delivery
 
 pytestmark = pytest.mark.django_db
@@ -340,3 +342,26 @@ def test_two_relays_make_one_delivery(webhook: desk.Made) -> None:
     assert [made.data["n"] for made in found] == list(range(20))
     assert [made.sequence for made in found] == list(range(1, 21))
     assert Job.objects.filter(kind=engine.KIND).count() == 20
+
+
+def test_what_becomes_of_deliveries_makes_none_whoever_listens(
+    receiver: Receiver, tell: Tell
+) -> None:
+    receiver.say(FAIL)
+    made = desk.create(receiver.url, tenant="", **WHO)
+    with freeze_clock() as clock:
+        tell()
+        for delay in (0, *engine.DELAYS):
+            clock.tick(delay)
+            run_jobs()
+    letter = DeadLetter.objects.get()
+    deadletters.discard_letter(letter.pk, **WHO)
+    told = [event.topic for event in emitted() if event.payload.get("kind") == engine.KIND]
+
+    assert "jobs.job.failed" in told and len(run_jobs()) == 0
+    assert [one.webhook_id for one in WebhookDelivery.objects.all()] == [made.id]
+
+    jobs.enqueue(Fail(), max_attempts=1)  # what becomes of others is told
+    run_jobs()
+    emitted()
+    assert WebhookDelivery.objects.filter(topic="jobs.job.failed").count() == 1
