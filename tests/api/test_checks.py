@@ -14,6 +14,7 @@ from tests.api.conftest import Caller
 from tests.jobs import factories
 
 
+@pytest.mark.django_db  # the newest Django lets every check look into the database
 def test_a_cache_of_each_process_apart_is_a_warning(settings: Any) -> None:
     settings.DEBUG = False
 
