@@ -13,12 +13,13 @@ from tests.wait import wait_until
 
 pytestmark = pytest.mark.slow
 
+# Twelve slots of 5 ms each: no machine is through with it in less than 25 s.
 _FLOOD = """
 INSERT INTO jobs_job (id, kind, queue, state, payload, tenant, lane, rank, max_attempts, timeout,
-  lease) SELECT gen_random_uuid(), 'test.noop', 'default', 'pending', '{}', 'flood',
-  E'flood\\x1ftest.noop', (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 300000,
+  lease) SELECT gen_random_uuid(), 'test.sleep', 'default', 'pending', '{"seconds": 0.005}', 'flood',
+  E'flood\\x1ftest.sleep', (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 300000,
   5, 300, 15
-FROM generate_series(1, 100000)
+FROM generate_series(1, 60000)
 """
 
 _LATENCY = """
@@ -122,7 +123,7 @@ def test_a_flood_of_one_tenant_does_not_delay_another(fleet: Fleet) -> None:
     wait_until(lambda: fleet.states().get("succeeded", 0) > 100)
     end = time.monotonic() + 6
     number = 0
-    while time.monotonic() < end and fleet.states().get("pending", 0) > 30_000:
+    while time.monotonic() < end:
         fleet.enqueue("test.effect", tenant="modest")
         number += 1
     started = "SELECT count(*) FROM jobs_job WHERE tenant = 'modest' AND started_at IS NOT NULL"
