@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -121,15 +120,12 @@ def test_a_flood_of_one_tenant_does_not_delay_another(fleet: Fleet) -> None:
     fleet.query(_FLOOD)
     start(fleet)
     wait_until(lambda: fleet.states().get("succeeded", 0) > 100)
-    end = time.monotonic() + 6
-    number = 0
-    while time.monotonic() < end:
+    number = 100
+    for _ in range(number):
         fleet.enqueue("test.effect", tenant="modest")
-        number += 1
     started = "SELECT count(*) FROM jobs_job WHERE tenant = 'modest' AND started_at IS NOT NULL"
     wait_until(lambda: fleet.value(started) == number, 10)
     assert fleet.states().get("pending", 0) > 0, "the flood is not over yet"
-    assert number > 20
     assert fleet.value(_LATENCY, [0.95]) <= 2.0
     fleet.end_programs()
     fleet.query("UPDATE jobs_job SET state = 'pending', owner = NULL WHERE state = 'running'")
