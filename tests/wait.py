@@ -7,7 +7,7 @@ Found = TypeVar("Found")
 
 def wait_until(
     condition: Callable[[], Found],
-    timeout: float = 10,
+    timeout: float = 30,
     interval: float = 0.02,
     message: str = "the condition did not come true",
 ) -> Found:

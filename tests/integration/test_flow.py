@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 # Twelve slots of 5 ms each: no machine is through with it in less than 25 s.
 _FLOOD = """
 INSERT INTO jobs_job (id, kind, queue, state, payload, tenant, lane, rank, max_attempts, timeout,
-  lease) SELECT gen_random_uuid(), 'test.sleep', 'default', 'pending', '{"seconds": 0.005}', 'flood',
+  lease) SELECT gen_random_uuid(), 'test.sleep', 'default', 'pending',
+  '{"seconds": 0.005}', 'flood',
   E'flood\\x1ftest.sleep', (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 300000,
   5, 300, 15
 FROM generate_series(1, 60000)
@@ -124,7 +125,7 @@ def test_a_flood_of_one_tenant_does_not_delay_another(fleet: Fleet) -> None:
     for _ in range(number):
         fleet.enqueue("test.effect", tenant="modest")
     started = "SELECT count(*) FROM jobs_job WHERE tenant = 'modest' AND started_at IS NOT NULL"
-    wait_until(lambda: fleet.value(started) == number, 10)
+    wait_until(lambda: fleet.value(started) == number)
     assert fleet.states().get("pending", 0) > 0, "the flood is not over yet"
     assert fleet.value(_LATENCY, [0.95]) <= 2.0
     fleet.end_programs()
