@@ -4,9 +4,10 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ONCE ?=
 ONLY ?=
+THEME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run worker test test-slow test-browser soak check bench
+.PHONY: help setup demo run worker test test-slow test-browser soak check bench gate
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +38,9 @@ test: setup ## Run the tests
 test-slow: setup ## Run the slow tests: crashes, restarts, many processes
 	$(PY) -m pytest -m slow
 
-test-browser: setup ## Run the tests in a real browser; pictures: build/screenshots
-	$(PY) -m pytest -m browser
-	@if $(PY) -c 'import unfold' 2>/dev/null; then set -x; $(PY) -m pytest -m browser --ds=tests.browser.settings_unfold tests/browser; fi
+test-browser: setup ## Run the tests in a real browser, THEME=stock or unfold; pictures: build/screenshots
+	@if [ "$(THEME)" != unfold ]; then set -x; $(PY) -m pytest -m browser tests/browser; fi
+	@if [ "$(THEME)" = unfold ] || { [ -z "$(THEME)" ] && $(PY) -c 'import unfold' 2>/dev/null; }; then set -x; $(PY) -m pytest -m browser --ds=tests.browser.settings_unfold tests/browser; fi
 
 soak: setup ## Run the tests that take minutes on purpose
 	$(PY) -m pytest -m soak
@@ -47,9 +48,12 @@ soak: setup ## Run the tests that take minutes on purpose
 check: setup ## Check style, types, settings and migrations
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy .
+	$(VENV)/bin/mypy . .ci
 	$(PY) manage.py check
 	$(PY) manage.py makemigrations --check --dry-run
+
+gate: ## Run everything that must pass, as many tiers side by side as there are processors
+	.ci/run
 
 bench: setup ## Measure; ONLY=name measures one thing
 	$(PY) -m benchmarks $(ONLY)

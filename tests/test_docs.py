@@ -34,7 +34,10 @@ from jobs.operate.doctor import EVERY
 from jobs.states import JobState
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 
 

@@ -1,0 +1,154 @@
+"""Jobs that wait for a person's word about their effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import jobs
+from jobs.context import Context
+from jobs.engine.claims import Claim
+from jobs.models import DeadLetter
+from jobs.operate import doubts
+from tests.jobs.effects.world import Outside, Parked, ctx, doubted, run, the_effect
+from tests.jobs.factories import a_claim, claim_again, ended, row, settle, succeed
+from tests.specimens.handlers import Noop
+
+pytestmark = pytest.mark.django_db
+
+
+def handle_parked(ctx: Context, payload: Parked) -> Any:
+    return ctx.effect("send", lambda: 1 // 0)
+
+
+def a_parked_job(registered: Any) -> Claim:
+    registered(Parked, handle_parked, max_attempts=5, backoff=jobs.Immediate())
+    claim = a_claim(Parked())
+    run(claim)
+    run(claim_again(claim.id))
+    return claim
+
+
+def test_a_job_in_doubt_fails_for_a_person(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    job = row(claim.id)
+    assert (job.state, job.reason, job.attempt) == ("failed", "in_doubt", 2)
+    letter = DeadLetter.objects.get(job_id=claim.id)
+    assert (letter.state, letter.reason) == ("open", "in_doubt")
+    assert [effect.job_id for effect in doubts.open_doubts()] == [claim.id]
+
+
+def test_a_retry_alone_decides_nothing(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    jobs.retry(claim.id, by="ann")
+    run(claim_again(claim.id))
+    assert (row(claim.id).state, row(claim.id).reason) == ("failed", "in_doubt")
+
+
+def test_resend_lets_the_next_attempt_call_again(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    done = doubts.resolve(the_effect(claim.id).id, "resend", by="ann", reason="not in the outbox")
+    assert (done.job_id, done.retried) == (claim.id, True)
+    assert row(claim.id).state == "pending"
+    assert DeadLetter.objects.get(job_id=claim.id).state == "retried"
+    context = ctx(claim_again(claim.id))
+    assert context.effect("send", lambda: "sent") == "sent"
+    assert the_effect(claim.id).resolution == "resend by ann: not in the outbox"
+    assert not doubts.open_doubts().exists()
+
+
+def test_assume_done_goes_on_with_the_given_outcome(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    doubts.resolve(the_effect(claim.id).id, "assume_done", by="ann", reason="it came", outcome="7")
+    run(claim_again(claim.id))
+    assert (row(claim.id).state, row(claim.id).result) == ("succeeded", "7")
+
+
+def test_the_job_waits_until_no_doubt_is_left() -> None:
+    claim = a_claim()
+    for key in ("a", "b"):
+        with pytest.raises(ZeroDivisionError):
+            ctx(claim).effect(key, lambda: 1 // 0)
+    settle(ended(claim, "in_doubt"))
+    first, second = (the_effect(claim.id, key).id for key in "ab")
+    assert not doubts.resolve(first, "resend", by="ann", reason="looked").retried
+    assert row(claim.id).state == "failed"
+    assert doubts.resolve(second, "assume_done", by="ann", reason="looked").retried
+    assert row(claim.id).state == "pending"
+
+
+def test_a_replay_repeats_nothing_that_has_happened(outside: Outside) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", outside)
+    settle(ended(claim, "unrecoverable"))
+    replayed = claim_again(jobs.replay(claim.id, by="ann"))
+    assert ctx(replayed).effect("send", outside) == {"number": 1}
+    assert ctx(replayed).effect("other", outside) == {"number": 2}
+    assert the_effect(replayed.id).resolution == f"carried over from {claim.id}"
+
+
+def test_a_replay_with_another_payload_begins_anew(outside: Outside) -> None:
+    claim = a_claim(Noop(data="to a"))
+    ctx(claim).effect("send", outside)
+    settle(ended(claim, "unrecoverable"))
+    replayed = claim_again(jobs.replay(claim.id, by="ann", payload=Noop(data="to b")))
+    assert ctx(replayed).effect("send", outside) == {"number": 2}
+
+
+def test_a_replay_of_a_success_does_everything_again(outside: Outside) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", outside)
+    succeed(claim)
+    replayed = claim_again(jobs.replay(claim.id, by="ann"))
+    assert ctx(replayed).effect("send", outside) == {"number": 2}
+
+
+def test_a_job_in_doubt_is_not_replayed(outside: Outside) -> None:
+    claim = doubted(outside)
+    settle(ended(claim, "in_doubt"))
+    with pytest.raises(jobs.NotAllowed, match="in doubt about an effect; resolve that first"):
+        jobs.replay(claim.id, by="ann")
+    assert row(claim.id).replayed_by is None
+
+
+def test_a_call_that_may_be_under_way_is_not_decided_upon() -> None:
+    claim = a_claim()
+    problems: list[str] = []
+
+    def call() -> None:
+        with pytest.raises(jobs.EffectError) as caught:
+            doubts.resolve(the_effect(claim.id).id, "resend", by="ann", reason="impatient")
+        problems.append(str(caught.value))
+
+    ctx(claim).effect("send", call)
+    assert problems == ["resolve: the call of effect 'send' may be under way: its job runs"]
+
+
+def test_what_is_known_is_not_decided_upon(outside: Outside) -> None:
+    claim = a_claim()
+    ctx(claim).effect("send", outside)
+    with pytest.raises(jobs.EffectError, match="is done, not in doubt"):
+        doubts.resolve(the_effect(claim.id).id, "resend", by="ann", reason="again!")
+    with pytest.raises(jobs.UnknownTarget, match="there is no effect 0"):
+        doubts.resolve(0, "resend", by="ann", reason="which?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"how": "replay"}, "how must be"),
+        ({"by": ""}, "by: is empty"),
+        ({"reason": " "}, "reason: is empty"),
+        ({"outcome": 1}, "outcome goes with 'assume_done'"),
+        ({"how": "assume_done", "outcome": object()}, "outcome cannot be stored"),
+    ],
+)
+def test_a_bad_decision_is_refused(
+    outside: Outside, arguments: dict[str, Any], problem: str
+) -> None:
+    claim = doubted(outside)
+    given = {"how": "resend", "by": "ann", "reason": "looked", **arguments}
+    with pytest.raises(jobs.JobsError, match=problem):
+        doubts.resolve(the_effect(claim.id).id, **given)
+    assert the_effect(claim.id).state == "intent"

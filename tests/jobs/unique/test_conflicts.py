@@ -1,0 +1,87 @@
+"""A second job under a key takes the first one's place, or raises."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+import jobs
+from jobs.engine.dispatch import promote
+from jobs.errors import KeyConflict
+from jobs.limits import Unique
+from tests.jobs.factories import claim_again, ended, move, row, settle, sql
+from tests.jobs.unique.entering import HOUR, NOW, SetClock, count, enqueue
+from tests.specimens.handlers import Echo, Noop
+
+# ---- Debounce
+
+
+@pytest.mark.django_db
+def test_a_waiting_job_takes_payload_priority_and_time_over(set_clock: SetClock) -> None:
+    set_clock(NOW)
+    first = enqueue("a", for_="waiting", delay=10, priority=5).id
+    set_clock(NOW + timedelta(seconds=9))
+    assert enqueue("b", for_="waiting", delay=10, priority=-5).id == first
+    job = row(first)
+    assert job.payload == {"text": "b"}
+    assert (job.run_at, job.wait, job.priority) == (NOW + timedelta(seconds=19), 1, -5)
+    assert job.rank == int(job.run_at.timestamp() * 1000) + 15_000
+    set_clock(NOW + timedelta(seconds=10))
+    assert promote() == 0, "its time has moved"
+    set_clock(NOW + timedelta(seconds=19))
+    assert promote() == 1
+    assert enqueue("c", for_="waiting").id == first, "due, but nobody has begun it"
+    assert (row(first).payload, row(first).wait) == ({"text": "c"}, 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["queued", "running", "cancelled", "again"])
+def test_a_job_that_does_not_wait_any_more_is_left_alone(how: str) -> None:
+    first = enqueue("a", for_="waiting").id
+    if how == "again":
+        settle(ended(claim_again(first)))
+    elif how == "cancelled":
+        move(first, "cancelled")
+    else:
+        move(first, "queued")
+        if how == "running":
+            move(first, "running")
+    second = enqueue("b", for_="waiting", delay=5)
+    assert not second.deduplicated and second.id != first
+    assert row(first).payload == {"text": "a"}
+    assert enqueue("c", for_="waiting", delay=5).id == second.id
+    assert row(second.id).payload == {"text": "c"}
+
+
+@pytest.mark.django_db
+def test_a_waiting_key_is_kept_as_long_as_its_job_may_wait(set_clock: SetClock) -> None:
+    set_clock(NOW)
+    enqueue("a", for_="waiting", run_at=NOW + timedelta(days=30))
+    [(until,)] = sql("SELECT expires_at FROM jobs_key")
+    assert until > NOW + timedelta(days=30)
+
+
+# ---- Raising
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("for_", ["unfinished", HOUR, "ever"])
+def test_another_payload_under_the_key_can_be_asked_to_raise(for_: Any) -> None:
+    first = enqueue("a", for_=for_, on_conflict="raise").id
+    assert enqueue("a", for_=for_, on_conflict="raise").id == first
+    with pytest.raises(KeyConflict) as caught, transaction.atomic():
+        enqueue("b", for_=for_, on_conflict="raise")
+    assert (caught.value.job_id, caught.value.key) == (first, "k")
+    assert count() == 1 and row(first).payload == {"text": "a"}
+
+
+@pytest.mark.django_db
+def test_in_a_bulk_a_conflict_takes_all_of_it_back() -> None:
+    enqueue("a")
+    strict = Unique("k", on_conflict="raise")
+    with pytest.raises(KeyConflict):
+        jobs.enqueue_many([Noop(), jobs.Draft(Echo(text="b"), unique=strict)])
+    assert count() == 1
