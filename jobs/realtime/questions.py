@@ -15,6 +15,8 @@ from jobs.names import label_problem
 from jobs.principals import Principal
 
 OPTIONS = ("since", "topics", "tenant", "batch", "limit", "ticket")
+NEEDED = "view_job"
+"""What an API key has to be allowed for live events; people see their own tenant's in any case."""
 LONGEST = 2**63 - 1_000_000
 LIMIT = 1000
 """Events that one answer to a GET holds at most."""
