@@ -10,6 +10,7 @@ from django.db.models import Model, Q, QuerySet
 
 from jobs.engine import sql
 from jobs.errors import JobsError, UnknownBatch, UnknownJob, UnknownTarget
+from jobs.events import OF_BATCHES, RESERVED
 from jobs.models import Batch, Blackout, DeadLetter, Effect, Job, Limiter, Outbox, Schedule
 from jobs.operate import targets
 from jobs.principals import Principal
@@ -43,7 +44,17 @@ def letters(who: Principal) -> QuerySet[DeadLetter]:
 
 def outbox(who: Principal) -> QuerySet[Outbox]:
     rows = within(Outbox.objects.using(sql.alias()), who, queue="")
-    return rows if who.is_staff else rows.filter(audience="tenant")
+    if not who.is_staff:
+        rows = rows.filter(audience="tenant")
+    if (queues := who.scope.queues) is None:
+        return rows
+    names = sorted(queues)
+    return rows.filter(
+        ~Q(topic__startswith=RESERVED)
+        | Q(topic__startswith=OF_BATCHES)
+        | Q(payload__queue__in=names)
+        | Q(payload__scope__in=[f"queue:{name}" for name in names])
+    )
 
 
 def effects(who: Principal) -> QuerySet[Effect]:
