@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import statistics
 import sys
 import tempfile
@@ -200,3 +201,9 @@ def rq_worker(bench: Bench, worker_class: str = "rq.worker.SimpleWorker") -> lis
     """One plain rq worker."""
     options = ["--url", bench.redis_urls[1], "--quiet", "--path", str(ROOT), "-w", worker_class]
     return [sys.executable, "-m", "rq.cli", "worker", *options, QUEUE]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench import Bench, manage
+from benchmarks.bench import Bench, free_port, manage
 from benchmarks.result import Check, Figures, Result, spread
 
 TENANTS = 50
@@ -43,7 +42,7 @@ def fan_out(b: Bench) -> Result:
 
 def _measure(b: Bench, clients: int, seconds: float, mode: str) -> Figures:
     b.reset()
-    port = _free_port()
+    port = free_port()
     processes, _ = b.stage()
     with processes, b.watching(processes) as seen:
         processes.start(manage("jobs", "relay"))
@@ -206,9 +205,3 @@ def _await_answer(port: int) -> None:
 def _quiet(b: Bench) -> dict[str, Any]:
     log = (b.folder / "processes.log").open("ab")
     return {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -13,6 +13,9 @@ if os.environ.get("BENCH_LIMITS"):
 if "BENCH_KEEP_DAYS" in os.environ:
     JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 
+if os.environ.get("BENCH_UNCOUNTED"):
+    JOBS["API_RATES"] = {}  # noqa: F405
+
 # No pooler stands in between.
 JOBS["PREPARE"] = True  # noqa: F405
 

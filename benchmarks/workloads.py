@@ -23,6 +23,7 @@ from benchmarks import (
     listeners,
     memory,
     operate,
+    overhttp,
     retention,
     waits,
 )
@@ -66,6 +67,7 @@ WORKLOADS = [
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
     Workload("bulk_100k", "acting on 100 000 jobs at once, beside others", bulks.bulk),
     Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
+    Workload("api_1m", "the API on 1 000 000 jobs, through the server", overhttp.api),
     Workload("admin_1m", "every screen of the admin on 1 000 000 jobs", admin.screens_1m),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -1,5 +1,5 @@
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import path
 from django.views.generic import RedirectView
 
 from config.api import api
@@ -8,7 +8,6 @@ from jobs import metrics
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
-    path("", include("jobs.realtime.urls")),  # before the API, which answers all below it
     path("api/v1/", api.urls),
     path("metrics", metrics.view),
 ]

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, ProgrammingError, connections, router
-from django.urls import NoReverseMatch, reverse
+from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from jobs import conf, protection, registry
@@ -228,8 +229,9 @@ def keys_in_use_are_kept(databases: Any = None, **_: Any) -> list[CheckMessage]:
 def sockets_are_served(**_: Any) -> list[CheckMessage]:
     """Where live events are mounted, ASGI_APPLICATION names an application."""
     try:
-        reverse("jobs-events-stream")
-    except (NoReverseMatch, ImportError):
+        if not _has_url("jobs-events-stream", get_resolver().url_patterns):
+            return []
+    except (ImproperlyConfigured, ImportError):
         return []
     hint = "without it nobody serves sockets and streams; see docs/realtime.md"
     name = getattr(django_settings, "ASGI_APPLICATION", None)
@@ -257,6 +259,13 @@ def throttling_holds_over_processes(**_: Any) -> list[CheckMessage]:
             id="jobs.W050",
         )
     ]
+
+
+def _has_url(name: str, patterns: Iterable[Any]) -> bool:
+    return any(
+        getattr(one, "name", "") == name or _has_url(name, getattr(one, "url_patterns", ()))
+        for one in patterns
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -32,6 +32,8 @@ S = TypeVar("S", bound=Subscriber)
 
 RESERVED = "jobs."
 """Topics that begin so are the core's own."""
+OF_BATCHES = "jobs.batch."
+"""So do those of batches, whose jobs may be of any queue; all others are of one, or of none."""
 KEY_LIMIT = 200
 PATTERN_LIMIT = 50
 _PATTERN = re.compile(r"[A-Za-z0-9_.:\-*]+\Z")

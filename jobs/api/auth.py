@@ -10,8 +10,11 @@ Nobody else is let in: whatever a host's login answers has to become a principal
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError
 from ninja.security import APIKeyCookie
@@ -82,6 +85,26 @@ def who(request: HttpRequest) -> Principal:
             known = _narrowed(request, known, narrow)
         request.jobs_principal = known  # type: ignore[attr-defined]
     return known
+
+
+def again(request: HttpRequest, anew: HttpRequest) -> Principal | None:
+    """Whoever the mount of a request would know if it came anew; None where it would be refused."""
+    anew.jobs_scope = getattr(request, "jobs_scope", None)  # type: ignore[attr-defined]
+    for login in request.jobs_logins:  # type: ignore[attr-defined]
+        found = login(anew)
+        if inspect.isawaitable(found):
+            found = async_to_sync(_awaited)(found)
+        if found:
+            anew.auth = found  # type: ignore[attr-defined]
+            try:
+                return who(anew)
+            except AuthenticationError:
+                return None
+    return None
+
+
+async def _awaited(found: Awaitable[Any]) -> Any:
+    return await found
 
 
 def need(request: HttpRequest, permission: str) -> Principal:

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 
-from jobs.api import auth, conditional, paging, sight
+from jobs.api import auth, conditional, paging
 from jobs.api.bulks import BulkOut, told_bulk
 from jobs.api.endpoints import In, Section
 from jobs.api.enqueues import draft
@@ -27,7 +27,7 @@ from jobs.api.schemas import (
 from jobs.api.told import told_batch, told_job
 from jobs.engine import intake
 from jobs.models import Batch, Bulk
-from jobs.operate import batchacts, batches, deaths
+from jobs.operate import batchacts, batches, deaths, sight
 from jobs.principals import Principal
 
 section = Section("batches")

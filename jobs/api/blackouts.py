@@ -8,12 +8,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema, Status
 
-from jobs.api import auth, conditional, sight
+from jobs.api import auth, conditional
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
 from jobs.engine import sql
 from jobs.models import Blackout
-from jobs.operate import blackouts, targets
+from jobs.operate import blackouts, sight, targets
 from jobs.principals import Principal
 
 section = Section("blackouts")
@@ -89,9 +89,7 @@ def _impact(found: blackouts.Preview) -> dict[str, Any]:
 @section.get("/blackouts", "blackout_list", needs="view_blackout", answer=list[BlackoutOut])
 def blackout_list(request: HttpRequest) -> Any:
     """Blackout windows."""
-    who = auth.who(request)
-    rows = Blackout.objects.using(sql.alias()).order_by("scope", "start", "id")[:1000]
-    return [row for row in rows if sight.is_visible(who, "scope", row.scope)]
+    return sight.blackouts(auth.who(request))
 
 
 @section.post(

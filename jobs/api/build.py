@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -19,6 +19,7 @@ from jobs.api import (
     batches,
     blackouts,
     bulks,
+    events,
     failures,
     jobacts,
     jobs,
@@ -50,6 +51,7 @@ SECTIONS: Mapping[str, Section] = {
         failures.section,
         bulks.section,
         outbox.section,
+        events.section,
         outbox.effects,
         outbox.circuits,
         queues.section,
@@ -88,12 +90,23 @@ def build_router(
             near = difflib.get_close_matches(name, SECTIONS, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"include: there is no section {name!r}{hint}")
-    router = Router(auth=auth or logins.default(), throttle=throttle or NOT_SET)
+    login = auth or logins.default()
+    router = Router(auth=login, throttle=throttle or NOT_SET)
     if scope is not None:
         router.add_decorator(functools.partial(_narrowed, scope), mode="view")
     for name, section in SECTIONS.items():
         if include is None or name in include:
-            router.add_router("", section.router)
+            router.add_router(
+                "", _listening(login) if section is events.section else section.router
+            )
+    return router
+
+
+def _listening(login: Any) -> Router:
+    """The events, which whoever shows a ticket may see as well."""
+    logins = login if isinstance(login, Sequence) else [login]
+    router = Router(auth=[*logins, events.Listener()])
+    router.add_router("", events.section.router)
     return router
 
 

@@ -100,9 +100,9 @@ def operation(
         rules = _Rules(needs, verb or name, secret, is_open)
         told = {
             "x-permission": needs,
-            "responses": {"4XX": _PROBLEMS},
             **({"x-verb": verb} if verb else {}),
             **(extra or {}),
+            "responses": {"4XX": _PROBLEMS, **(extra or {}).get("responses", {})},
         }
         if method == "POST":
             told["parameters"] = [_IDEMPOTENCY]
@@ -123,27 +123,18 @@ def operation(
     return register
 
 
-_PROBLEMS: dict[str, Any] = {
-    "description": "A problem, as RFC 9457 tells it",
-    "content": {
-        problem.CONTENT_TYPE: {
-            "schema": {
-                "type": "object",
-                "required": ["type", "title", "status", "detail", "code", "request_id"],
-                "properties": {
-                    "type": {"type": "string"},
-                    "title": {"type": "string"},
-                    "status": {"type": "integer"},
-                    "detail": {"type": "string"},
-                    "instance": {"type": "string"},
-                    "code": {"type": "string"},
-                    "request_id": {"type": "string"},
-                    "errors": {"type": "array", "items": {"type": "object"}},
-                },
-            }
-        }
-    },
-}
+def told_problem(description: str) -> dict[str, Any]:
+    """How the OpenAPI document tells an answer that is a problem."""
+    names = ("type", "title", "status", "detail", "instance", "code", "request_id")
+    members: dict[str, Any] = {name: {"type": "string"} for name in names}
+    members |= {"status": {"type": "integer"}}
+    members |= {"errors": {"type": "array", "items": {"type": "object"}}}
+    required = [name for name in names if name != "instance"]
+    schema = {"type": "object", "required": required, "properties": members}
+    return {"description": description, "content": {problem.CONTENT_TYPE: {"schema": schema}}}
+
+
+_PROBLEMS = told_problem("A problem, as RFC 9457 tells it")
 _IDEMPOTENCY: dict[str, Any] = {
     "in": "header",
     "name": "Idempotency-Key",
@@ -206,6 +197,7 @@ def _guarded(rules: _Rules, run: Callable[..., HttpResponseBase]) -> Callable[..
         if not isinstance(operation.api, _Api):
             operation.api = _Api(operation.api, operation, rules)
         request.jobs_path = path  # type: ignore[attr-defined]
+        request.jobs_logins = operation.auth_callbacks  # type: ignore[attr-defined]
         try:
             if rules.is_open:  # probes, which have to answer where there is no database
                 response = run(request, **path)

@@ -13,7 +13,7 @@ from ninja import Field, Query, Schema, Status
 from pydantic import ConfigDict
 
 from jobs import registry
-from jobs.api import auth, problem, sight
+from jobs.api import auth, problem
 from jobs.api.endpoints import Section
 from jobs.api.schemas import EnqueuedOut, JobIn, ManyIn, ManyOut
 from jobs.api.tracing import traced
@@ -21,6 +21,7 @@ from jobs.engine import intake, sql
 from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
 from jobs.names import PLATFORM
+from jobs.operate import sight
 from jobs.principals import Principal
 
 section = Section("jobs")

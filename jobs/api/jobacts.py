@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Schema, Status
 
 from jobs import registry
-from jobs.api import auth, conditional, sight
+from jobs.api import auth, conditional
 from jobs.api.enqueues import section as section
 from jobs.api.schemas import (
     CancelIn,
@@ -24,6 +24,7 @@ from jobs.api.schemas import (
 )
 from jobs.api.told import told_job
 from jobs.engine import sql
+from jobs.operate import sight
 from jobs.operate.cancel import cancel
 from jobs.operate.edit import edit, run_now
 from jobs.operate.replay import replay

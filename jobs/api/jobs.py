@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 from pydantic import ConfigDict
 
-from jobs.api import auth, conditional, paging, sight
+from jobs.api import auth, conditional, paging
 from jobs.api.enqueues import section as section
 from jobs.api.numbers import NumberOut
 from jobs.api.schemas import (
@@ -23,7 +23,7 @@ from jobs.api.schemas import (
 )
 from jobs.api.told import attempts_of, history_of, told_job
 from jobs.api.waiting import ended
-from jobs.operate import search
+from jobs.operate import search, sight
 from jobs.operate.explained import explain_to
 from jobs.operate.shown import public_data
 from jobs.principals import Principal

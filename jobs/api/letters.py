@@ -8,13 +8,13 @@ from typing import Any, Literal
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 
-from jobs.api import auth, conditional, paging, sight
+from jobs.api import auth, conditional, paging
 from jobs.api.endpoints import Section
 from jobs.api.numbers import NumberOut
 from jobs.api.schemas import LetterOut, LetterRetryIn, MaybeWhyIn, ReplayedOut, WhyIn
 from jobs.api.told import told_letter
 from jobs.models import DeadLetter
-from jobs.operate import deadletters, deaths
+from jobs.operate import deadletters, deaths, sight
 from jobs.principals import Principal
 
 section = Section("dead-letters")

@@ -11,9 +11,7 @@ from ninja import Field, Schema, Status
 from jobs.api import auth
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
-from jobs.engine import sql
-from jobs.models import Limiter
-from jobs.operate import queues
+from jobs.operate import queues, sight
 
 section = Section("limits")
 _EDIT: dict[str, Any] = {"needs": "edit_queue"}
@@ -65,10 +63,7 @@ class LimitScopeIn(WhyIn):
 @section.get("/limits", "limit_list", needs="view_queue", answer=list[LimitOut])
 def limit_list(request: HttpRequest) -> Any:
     """Limits of queues and kinds, for who sees everything."""
-    if not auth.who(request).scope.is_everything:
-        return []
-    rows = Limiter.objects.using(sql.alias()).exclude(scope__startswith="key:")
-    return list(rows.order_by("scope")[:1000])
+    return list(sight.limits(auth.who(request))[:1000])
 
 
 @section.post("/limits", "limit_set", answer=LimitOut, verb="limit.set", **_EDIT)

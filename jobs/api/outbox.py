@@ -9,11 +9,11 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 
-from jobs.api import auth, conditional, paging, sight
+from jobs.api import auth, conditional, paging
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
 from jobs.models import Breaker, Effect, Outbox
-from jobs.operate import breakers, doubts, outbox
+from jobs.operate import breakers, doubts, outbox, sight
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
 

@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 
 from jobs import registry
-from jobs.api import auth, paging, sight
+from jobs.api import auth, paging
 from jobs.api.endpoints import Section
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import Audit
+from jobs.operate import sight
 
 me = Section("me")
 kinds = Section("kinds")

@@ -8,13 +8,13 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
-from jobs.api import auth, sight
+from jobs.api import auth
 from jobs.api.endpoints import In, Section
 from jobs.api.numbers import PointOut, SpanIn, point
 from jobs.engine import sql
 from jobs.models import Pause
 from jobs.names import name_problem
-from jobs.operate import pauses, stats, targets
+from jobs.operate import pauses, sight, stats, targets
 from jobs.principals import Principal
 
 section = Section("queues")

@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema, Status
 
 from jobs import registry
-from jobs.api import auth, conditional, sight
+from jobs.api import auth, conditional
 from jobs.api.endpoints import In
 from jobs.api.schemas import WhyIn
 from jobs.api.slots import MANAGE, seconds
 from jobs.api.slots import section as section
 from jobs.engine import sql
 from jobs.models import Schedule
-from jobs.operate import schedules
+from jobs.operate import schedules, sight
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
 

@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from ninja import Field, Query, Schema, Status
 from pydantic import ConfigDict
 
-from jobs.api import auth, sight
+from jobs.api import auth
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
-from jobs.operate import schedules
+from jobs.operate import schedules, sight
 
 section = Section("schedules")
 MANAGE = "manage_schedule"

@@ -9,12 +9,12 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 
-from jobs.api import auth, conditional, paging, sight
+from jobs.api import auth, conditional, paging
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
 from jobs.engine import sql
 from jobs.models import Webhook
-from jobs.operate import webhooks
+from jobs.operate import sight, webhooks
 
 section = Section("webhooks")
 One = "/webhooks/{uuid:webhook_id}"

@@ -17,8 +17,9 @@ from jobs import registry
 from jobs.cli.answers import say_one
 from jobs.cli.people import person
 from jobs.cli.schedules import moment
-from jobs.cli.verb import Options
+from jobs.cli.verb import Options, positive_int
 from jobs.errors import InvalidOption, InvalidPayload
+from jobs.operate.bulkplans import Care
 from jobs.payloads import Payload
 
 _SEVERAL = ("Sequence", "Iterable")
@@ -115,6 +116,8 @@ def add_parameters(parser: ArgumentParser, function: Callable[..., Any]) -> None
         elif parameter.kind is parameter.VAR_KEYWORD:
             parser.add_argument("--set", action="append", type=pair, metavar="NAME=JSON",
                                 default=[], help=_WORDS["set"])  # fmt: skip
+        elif name == "care":
+            add_care(parser)
         elif parameter.kind is parameter.KEYWORD_ONLY:
             _add_option(parser, name, told, parameter.default, is_required)
         elif told.startswith(_SEVERAL):
@@ -123,6 +126,20 @@ def add_parameters(parser: ArgumentParser, function: Callable[..., Any]) -> None
             )
         else:
             parser.add_argument(name, type=_type(told), metavar=name.upper())
+
+
+def add_care(parser: ArgumentParser) -> None:
+    """The command takes how carefully many are dealt with."""
+    parser.add_argument("--per-minute", type=positive_int, metavar="N", help="at most so many")
+    parser.add_argument("--canary", type=positive_int, default=0, metavar="N",
+                        help="wait for what becomes of the first so many")  # fmt: skip
+    parser.add_argument("--stop-at", type=float, metavar="SHARE",
+                        help="stop where this share has failed, like 0.2")  # fmt: skip
+
+
+def care_of(options: Options) -> Care:
+    """What was typed of that."""
+    return Care(options["per_minute"], options["canary"], options["stop_at"])
 
 
 def _add_option(
@@ -161,6 +178,8 @@ def call(function: Callable[..., Any], options: Options) -> Any:
             continue
         elif parameter.kind is parameter.VAR_KEYWORD:
             named.update(options["set"])
+        elif name == "care":
+            named[name] = care_of(options)
         elif parameter.kind is parameter.KEYWORD_ONLY:
             if options[name] is not None:
                 named[name] = options[name]

@@ -10,7 +10,7 @@ from jobs.cli.answers import say, say_json, say_one, say_rows
 from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.operate import bulk
-from jobs.operate.bulk import ACTIONS, Care
+from jobs.operate.bulk import ACTIONS
 
 _ACTIONS = {
     "list": "the newest operations",
@@ -49,11 +49,7 @@ def _add_run(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what it would do, and stop")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--reason", default="", help="why, for the record (unless --dry-run)")
-    parser.add_argument("--per-minute", type=positive_int, metavar="N", help="at most so many")
-    parser.add_argument("--canary", type=positive_int, default=0, metavar="N",
-                        help="wait for what becomes of the first so many")  # fmt: skip
-    parser.add_argument("--stop-at", type=float, metavar="SHARE",
-                        help="stop where this share has failed, like 0.2")  # fmt: skip
+    acting.add_care(parser)
     parser.add_argument("--set", action="append", type=acting.pair, default=[],
                         metavar="NAME=JSON", help="of the action, like priority=5")  # fmt: skip
     parser.add_argument("--watch", action="store_true", help="stay until it is over")
@@ -96,7 +92,7 @@ def _run(options: Options) -> int:
     if not options["yes"] and input("Begin? [y/N] ").strip().lower() not in ("y", "yes"):
         say("Nothing was done.\n")
         return 1
-    care = Care(options["per_minute"], options["canary"], options["stop_at"])
+    care = acting.care_of(options)
     made = bulk.start(
         options["what"], reason=options["reason"], token=seen.token, care=care, **call
     )

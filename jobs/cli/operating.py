@@ -14,7 +14,6 @@ from jobs.cli import acting
 from jobs.cli.answers import say_json, say_one, say_rows
 from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
-from jobs.models import Batch, Blackout, DeadLetter, Limiter
 from jobs.operate import (
     apikeys,
     audit,
@@ -24,6 +23,7 @@ from jobs.operate import (
     charts,
     doubts,
     search,
+    sight,
     webhooks,
     workers,
 )
@@ -70,12 +70,18 @@ class Delivery:
     closed_at: datetime | None
 
 
-def _newest(model: Any, order: str = "-id") -> Callable[[Options], Iterable[Any]]:
-    return lambda options: model.objects.order_by(order)[: options["limit"]]
+def _batches(options: Options) -> Iterable[Any]:
+    return sight.batches(person()).order_by("-created_at", "-id")[: options["limit"]]
 
 
 def _letters(options: Options) -> Iterable[Any]:
-    return DeadLetter.objects.filter(state="open").order_by("-opened_at", "-id")[: options["limit"]]
+    rows = sight.letters(person()).filter(state="open")
+    return rows.order_by("-opened_at", "-id")[: options["limit"]]
+
+
+def _doubts(options: Options) -> Iterable[Any]:
+    rows = sight.within(doubts.open_doubts(), person(), tenant="job__tenant", queue="job__queue")
+    return rows[: options["limit"]]
 
 
 def _deliveries(options: Options) -> Iterable[Any]:
@@ -92,7 +98,7 @@ GROUPS: Mapping[str, Group] = {
          "note": "batches.note"},
         Listing("the newest batches",
                 ("id", "name", "state", "total", "succeeded", "failed", "cancelled", "created_at"),
-                _newest(Batch, "-created_at")),
+                _batches),
         lambda options: batches.progress(options["id"]), acting.uuid,
     ),
     "dead-letters": Group(
@@ -126,7 +132,7 @@ GROUPS: Mapping[str, Group] = {
         {"set": "queues.set_limit", "end-override": "queues.end_override",
          "remove": "queues.remove_limit"},
         Listing("every limit", ("scope", "at_once", "per_second", "burst"),
-                _newest(Limiter, "scope"), "Nothing is limited."),
+                lambda options: sight.limits(person())[: options["limit"]], "Nothing is limited."),
     ),
     "breakers": Group(
         "see circuit breakers, open and close them",
@@ -137,7 +143,7 @@ GROUPS: Mapping[str, Group] = {
         "see effects in doubt, and say what happened",
         {"resolve": "doubts.resolve"},
         Listing("effects of which nobody knows whether they happened", ("id", "job_id", "key"),
-                lambda options: doubts.open_doubts()[: options["limit"]], "Nothing is in doubt."),
+                _doubts, "Nothing is in doubt."),
     ),
     "blackouts": Group(
         "see and change blackout windows",
@@ -145,7 +151,7 @@ GROUPS: Mapping[str, Group] = {
          "delete": "blackouts.delete"},
         Listing("every window",
                 ("id", "scope", "start", "end", "time_zone", "days", "enabled", "reason"),
-                _newest(Blackout, "id")),
+                lambda options: sight.blackouts(person())[: options["limit"]]),
     ),
     "audit": Group(
         "see who did what, and why",

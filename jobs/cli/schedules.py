@@ -12,7 +12,7 @@ from jobs.cli.people import person
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.models import Schedule
-from jobs.operate import schedules
+from jobs.operate import schedules, sight
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def _done(options: Options) -> tuple[Any, str]:
     """What the action answers, as data and as text."""
     action = options["action"]
     if action == "list":
-        every = schedules.every()
+        every = list(sight.schedules(person()).order_by("name"))
         return [as_data(s) for s in every], _list(every)
     name = options["name"]
     if action == "preview":

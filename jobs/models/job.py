@@ -148,6 +148,9 @@ class Job(Guarded):
                 name="jobs_job_of_schedule",
             ),
             models.Index(
+                fields=["created_at", "id"], condition=Q(state="blocked"), name="jobs_job_blocked"
+            ),
+            models.Index(
                 fields=["state", "finished_at"],
                 condition=Q(state__in=_FINAL),
                 name="jobs_job_finished",

@@ -24,6 +24,7 @@ class JobKey(models.Model):
             models.UniqueConstraint(fields=["kind", "tenant", "key"], name="jobs_key_once"),
         ]
         indexes = [
+            models.Index(fields=["job_id"], name="jobs_key_job"),
             models.Index(
                 fields=["expires_at"], condition=Q(expires_at__isnull=False), name="jobs_key_expiry"
             ),

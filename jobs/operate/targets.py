@@ -22,12 +22,18 @@ class Place(NamedTuple):
 EVERYBODYS = Place("", "")
 """Of what concerns all tenants and queues."""
 
+_QUEUE_OF_EVENT = """
+CASE WHEN topic LIKE 'jobs.%%' AND topic NOT LIKE 'jobs.batch.%%' THEN coalesce(payload->>'queue',
+  CASE WHEN payload->>'scope' LIKE 'queue:%%' THEN substr(payload->>'scope', 7) END, '') END
+"""
+"""NULL of what has no queue; empty where it is about all."""
+
 # A webhook is told of jobs of all queues, so that it is nobody's who sees only some.
 _PLACES = {
     "job": "SELECT tenant, queue FROM jobs_job WHERE id = %s",
     "batch": "SELECT tenant, NULL FROM jobs_batch WHERE id = %s",
     "deadletter": "SELECT tenant, queue FROM jobs_deadletter WHERE id = %s",
-    "event": "SELECT tenant, NULL FROM jobs_outbox WHERE id = %s",
+    "event": f"SELECT tenant, {_QUEUE_OF_EVENT} FROM jobs_outbox WHERE id = %s",  # noqa: S608
     "effect": "SELECT j.tenant, j.queue FROM jobs_effect e JOIN jobs_job j ON j.id = e.job_id "
     "WHERE e.id = %s",
     "webhook": "SELECT tenant, '' FROM jobs_webhook WHERE id = %s",

@@ -237,8 +237,8 @@ def _is_small(conditions: Sequence[Condition]) -> bool:
 
 def _parts(term: Term) -> list[Condition]:
     """Conditions of which any is enough, each of one index."""
-    if term.key == "is" and term.value in PARTS:
-        return [(part, []) for part in PARTS[term.value]]
+    if found := PARTS.get((term.key, term.value)):
+        return [(part, []) for part in found]
     return [term.spec.condition(term.op, term.value)]
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
@@ -25,9 +26,8 @@ from jobs.api import auth, requests
 from jobs.operate import people
 from jobs.principals import Principal
 from jobs.realtime import tickets
+from jobs.realtime.questions import NEEDED
 
-NEEDED = "view_job"
-"""What an API key has to be allowed for live events; people see their own tenant's in any case."""
 Authenticator = Callable[[HttpRequest], Principal | None]
 
 
@@ -97,10 +97,23 @@ def request_of(scope: Mapping[str, Any], *, is_again: bool = False) -> HttpReque
 
 
 def request_again(request: ASGIRequest) -> HttpRequest:
-    """The request of a stream as it came, to be asked again whether it may go on."""
+    """The request of a stream as if it came now, to be asked again whether it may go on."""
     again = ASGIRequest(request.scope, BytesIO())
     again.META = {**request.META, "jobs.again": True}
+    session = getattr(request, "session", None)
+    if session is not None:
+        again.session = type(session)(session.session_key)
+    user: Any = getattr(request, "user", None)
+    if session is not None and SESSION_KEY in session:
+        again.user = get_user(again)
+    elif user is not None and user.is_authenticated:  # who was found by no session
+        again.user = _anew(user)
     return again
+
+
+def _anew(user: Any) -> Any:
+    found = type(user)._default_manager.filter(pk=user.pk).first()
+    return AnonymousUser() if found is None else found
 
 
 def _is_socket(request: HttpRequest) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError
-from django.http import JsonResponse
 
 from jobs.errors import EventError, FeedGone
 from jobs.realtime.access import Refused
@@ -63,20 +62,3 @@ def answer(trouble: Exception) -> Answer:
         case _:
             detail = "the database does not answer: come again later"
             return Answer(503, 1013, "unavailable", "Unavailable", detail)
-
-
-def problem(found: Answer) -> JsonResponse:
-    """The answer as problem+json (RFC 9457)."""
-    body = {
-        "type": f"urn:jobdesk:problem:{found.kind}",
-        "title": found.title,
-        "status": found.status,
-        "detail": found.detail,
-    }
-    response = JsonResponse(body, status=found.status, content_type="application/problem+json")
-    response["Cache-Control"] = "no-store"
-    if found.status == 401:
-        response["WWW-Authenticate"] = "Bearer"
-    if found.status == 503:
-        response["Retry-After"] = "2"
-    return response

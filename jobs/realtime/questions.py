@@ -10,11 +10,13 @@ from uuid import UUID
 
 from jobs import events
 from jobs.errors import EventError
-from jobs.events import RESERVED, Event
+from jobs.events import OF_BATCHES, RESERVED, Event
 from jobs.names import label_problem
 from jobs.principals import Principal
 
 OPTIONS = ("since", "topics", "tenant", "batch", "limit", "ticket")
+NEEDED = "view_job"
+"""What an API key has to be allowed for live events; people see their own tenant's in any case."""
 LONGEST = 2**63 - 1_000_000
 LIMIT = 1000
 """Events that one answer to a GET holds at most."""
@@ -38,10 +40,8 @@ class View:
             return False
         if self.topics and not _matcher(self.topics).match(event.topic):
             return False
-        if self.queues is not None and event.topic.startswith(RESERVED):
-            queue = event.payload.get("queue")
-            if queue is not None and queue not in self.queues:
-                return False
+        if self.queues is not None and not _is_of(event, self.queues):
+            return False
         return not self.batch or (
             event.key == f"batch:{self.batch}" or event.payload.get("batch") == self.batch
         )
@@ -50,6 +50,16 @@ class View:
     def tenants_to_read(self) -> list[str] | None:
         """What the feed itself can leave out, so that it need not be read."""
         return None if self.tenants is None or self.is_staff else sorted(self.tenants)
+
+
+def _is_of(event: Event, queues: frozenset[str]) -> bool:
+    """Whether whoever sees these queues is told of it: a batch has none, and what a project tells
+    is nobody's queue."""
+    if not event.topic.startswith(RESERVED) or event.topic.startswith(OF_BATCHES):
+        return True
+    scope = str(event.payload.get("scope", ""))
+    found = event.payload.get("queue") or scope.removeprefix("queue:")
+    return found in queues and (bool(event.payload.get("queue")) or scope.startswith("queue:"))
 
 
 @lru_cache(1000)

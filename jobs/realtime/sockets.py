@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from jobs.realtime.access import find_principal, request_of
 from jobs.realtime.answers import TROUBLES, NobodyKnown, answer
 from jobs.realtime.hub import hub
-from jobs.realtime.questions import question
+from jobs.realtime.questions import View, question
 from jobs.realtime.staying import Stay
 
 STALL = 30.0
@@ -68,8 +68,10 @@ class Events(AsyncConsumer):  # type: ignore[misc]
         finally:
             await stream.aclose()
 
-    def _again(self) -> HttpRequest:
-        return request_of(self.scope, is_again=True)
+    async def _again(self) -> View | None:
+        request = request_of(self.scope, is_again=True)
+        who = await find_principal(request)
+        return None if who is None else question(request.GET, who).view
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(TimeoutError, OSError):  # who takes nothing is not told either

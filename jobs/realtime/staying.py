@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from django.http import HttpRequest
-
-from jobs.realtime.access import find_principal
 from jobs.realtime.answers import NobodyKnown
-from jobs.realtime.questions import View, question
+from jobs.realtime.questions import View
 
 CHECK = 60.0
 """Seconds after which it is asked again whether somebody may listen."""
 
 
 class Stay:
-    """Of one who listens; ``again`` makes his request anew, as nobody has looked at it."""
+    """Of one who listens; ``again`` says what he would see if he came now, None for nothing."""
 
-    def __init__(self, view: View, again: Callable[[], HttpRequest]) -> None:
+    def __init__(self, view: View, again: Callable[[], Awaitable[View | None]]) -> None:
         self._view, self._again = view, again
         self._check_at = time.monotonic() + CHECK * random.uniform(0.5, 1.0)
 
@@ -28,7 +25,5 @@ class Stay:
         if time.monotonic() <= self._check_at:
             return
         self._check_at = time.monotonic() + CHECK
-        request = self._again()
-        who = await find_principal(request)
-        if who is None or question(request.GET, who).view != self._view:
+        if await self._again() != self._view:
             raise NobodyKnown

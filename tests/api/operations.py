@@ -99,7 +99,8 @@ class Op:
         if not content:
             return None
         schema = content["application/json"]["schema"]
-        named = SCHEMA["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        [ref] = [one["$ref"] for one in schema.get("anyOf", [schema]) if "$ref" in one]
+        named = SCHEMA["components"]["schemas"][ref.rpartition("/")[2]]
         has_reason = "reason" in named["properties"]
         return {**(WHY if has_reason else {}), **BODIES.get(self.id, {})}
 

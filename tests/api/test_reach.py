@@ -10,6 +10,7 @@ import jobs
 from jobs.models import Job, Schedule
 from jobs.operate import batches
 from tests.api.conftest import Caller
+from tests.jobs import factories
 from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
@@ -118,3 +119,31 @@ def test_numbers_of_a_batch_count_nothing_in_queues_out_of_sight(root: Caller) -
     rows = of_q("GET", "/batches").data["data"]
     assert {row[name] for row in rows for name in NUMBERS} == {None} and len(rows) == 2
     assert {row["total"] for row in root("GET", "/batches").data["data"]} == {2}
+
+
+def test_events_of_other_queues_are_neither_shown_nor_touched(root: Caller) -> None:
+    claim = factories.a_claim(tenant="acme", max_attempts=1)
+    factories.settle(factories.ended(claim))  # it is told that a job of this queue has failed
+    mine, other = Caller(queues=["default"]), Caller(queues=["elsewhere"])
+    [told] = root("GET", "/outbox?state=pending").data["data"]
+    assert told["topic"] == "jobs.job.failed"
+    path = f"/outbox/{told['number']}"
+    assert other("GET", "/outbox").data["data"] == []
+    assert other("GET", path).status_code == 404
+    assert other("POST", f"{path}/park", {"reason": "a test"}).status_code == 404
+    assert mine("GET", path).status_code == 200
+    assert mine("POST", f"{path}/park", {"reason": "a test"}).status_code == 200
+
+
+def test_a_key_taken_and_a_doubt_say_of_which_queue() -> None:
+    for _ in range(2):
+        jobs.enqueue(Noop(), unique=jobs.Unique("k"))
+    claim = factories.a_claim()
+    factories.sql(
+        "INSERT INTO jobs_effect (job_id, key, token, attempt, state) "
+        "VALUES (%s, 'k', %s, 1, 'intent')",
+        [claim.id, claim.token],
+    )
+    factories.sql("UPDATE jobs_effect SET state = 'in_doubt' WHERE job_id = %s", [claim.id])
+    told = dict(factories.sql("SELECT topic, payload->>'queue' FROM jobs_outbox"))
+    assert told == {"jobs.job.deduplicated": "default", "jobs.effect.in_doubt": "default"}

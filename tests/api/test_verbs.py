@@ -8,7 +8,7 @@ from tests.api import operations
 
 NO_ACTS = {
     "job_enqueue", "job_enqueue_many", "batch_create", "batch_add", "batch_seal",
-    "bulk_preview", "schedule_preview", "blackout_preview",
+    "bulk_preview", "schedule_preview", "blackout_preview", "event_ticket",
 }  # fmt: skip
 """Operations that write nothing, or what code does as well: they are no verbs of people."""
 KEYS = {"apikey.create", "apikey.rotate", "apikey.revoke"}

@@ -96,7 +96,7 @@ MODULES = {
         "redeliver", "resume", "rotate_secret",
     ],
     "jobs.realtime.access": ["AUTHENTICATORS"],
-    "jobs.realtime.urls": ["urlpatterns", "websocket_urlpatterns"],
+    "jobs.realtime.urls": ["websocket_urlpatterns"],
     "jobs.webhooks": ["BadSignature", "sign", "verify"],
 }  # fmt: skip
 """Names of modules that programs may rely on, too."""

@@ -18,7 +18,7 @@ from jobs.engine import webhooks
 from jobs.management.commands.jobs import Command
 from jobs.models import Audit, Bulk
 from jobs.operate import verbs
-from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
+from tests.jobs.factories import a_claim, a_job, ended, row, settle, sql, state
 from tests.privacy import vault
 
 pytestmark = pytest.mark.django_db
@@ -213,3 +213,13 @@ def test_a_key_is_made_with_several_permissions(capsys: pytest.CaptureFixture[st
     made = json.loads(told)
     assert made["key"]["permissions"] == ["cancel_job", "view_job"]
     assert made["text"].startswith("jd_live_") and "secret_hash" not in told
+
+
+def test_all_of_a_cause_are_retried_with_care(capsys: pytest.CaptureFixture[str]) -> None:
+    [(cause,)] = sql("SELECT fingerprint FROM jobs_deadletter WHERE job_id = %s", [dead()])
+    care = ("--per-minute=600", "--canary=2", "--stop-at=0.5")
+    made = json.loads(run(capsys, "causes", "retry-all", cause, "--reason=why", "--json", *care))
+    begun = Bulk.objects.get(pk=made["id"])
+    assert (begun.per_minute, begun.canary, begun.stop_at) == (600, 2, 0.5)
+    made = json.loads(run(capsys, "causes", "discard-all", cause, "--reason=why", "--json"))
+    assert Bulk.objects.get(pk=made["id"]).per_minute is None

@@ -63,6 +63,28 @@ def test_each_is_shown_what_is_his(
     assert question(asked, who).view.shows(event(**changed)) is shown
 
 
+@pytest.mark.parametrize(
+    ("topic", "payload", "shown"),
+    [
+        ("jobs.job.failed", {"queue": "q"}, True),
+        ("jobs.job.deduplicated", {"job": "1"}, False),
+        ("jobs.effect.in_doubt", {"job": "1"}, False),
+        ("jobs.effect.in_doubt", {"job": "1", "queue": "q"}, True),
+        ("jobs.batch.completed", {"batch": "1"}, True),
+        ("jobs.scope.paused", {"scope": "queue:q"}, True),
+        ("jobs.scope.paused", {"scope": "queue:other"}, False),
+        ("jobs.scope.paused", {"scope": "kind:mail"}, False),
+        ("jobs.circuit.opened", {"name": "smtp"}, False),
+        ("order.paid", {"queue": "other"}, True),
+    ],
+)
+def test_who_sees_a_queue_is_told_nothing_of_others(
+    topic: str, payload: dict[str, Any], shown: bool
+) -> None:
+    who = Principal("k", scope=Scope(queues=frozenset({"q"})))
+    assert question({}, who).view.shows(event(topic=topic, payload=payload)) is shown
+
+
 def test_a_batch_is_its_own_events_and_those_of_its_jobs() -> None:
     batch = str(uuid4())
     view = question({"batch": batch.upper()}, STAFF).view

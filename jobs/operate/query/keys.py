@@ -132,14 +132,18 @@ IS: Mapping[str, str] = {
     "unfinished": "j.state IN ('blocked', 'pending', 'queued', 'running')",
     "replayed": "j.replayed_by IS NOT NULL",
 }
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "waiting": (
-        "j.state = 'queued' AND j.state IN ('queued', 'running')",
-        "j.state = 'pending' AND j.wait = 0",
-        "j.state = 'pending' AND j.wait = 2 AND j.exclusive_key IS NOT NULL",
-        "j.state = 'pending' AND j.wait = 2 AND j.limit_key IS NOT NULL "
-        "AND j.exclusive_key IS NULL",
-    ),
+_QUEUED = "j.state = 'queued' AND j.state IN ('queued', 'running')"
+_DUE = (
+    "j.state = 'pending' AND j.wait = 0",
+    "j.state = 'pending' AND j.wait = 2 AND j.exclusive_key IS NOT NULL",
+    "j.state = 'pending' AND j.wait = 2 AND j.limit_key IS NOT NULL AND j.exclusive_key IS NULL",
+)
+_AHEAD = "j.state = 'pending' AND j.wait = 1"
+_BEHIND = f"j.run_at < jobs_clock() - interval '{LATE} s'"
+PARTS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("is", "waiting"): (_QUEUED, *_DUE),
+    ("is", "late"): tuple(f"{part} AND {_BEHIND}" for part in (_QUEUED, *_DUE, _AHEAD)),
+    ("state", "pending"): (*_DUE, _AHEAD),
 }
 """The same, where no one index finds it, as parts that have one each and exclude each other."""
 _WIDE = ("finished", "unfinished", "replayed")

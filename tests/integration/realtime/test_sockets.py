@@ -62,10 +62,10 @@ def test_each_sees_his_own(fleet: Fleet, site: Site) -> None:
     ("options", "status", "code", "words"),
     [
         ({"since": "7"}, 410, 4410, "never reached"),
-        ({"since": "x"}, 400, 4400, "since"),
-        ({"topics": "a|b"}, 400, 4400, "topics"),
-        ({"batch": "x"}, 400, 4400, "batch"),
-        ({"form": "1"}, 400, 4400, "form"),
+        ({"since": "x"}, 422, 4400, "since"),
+        ({"topics": "a|b"}, 422, 4400, "topics"),
+        ({"batch": "x"}, 422, 4400, "batch"),
+        ({"form": "1"}, 422, 4400, "form"),
     ],
 )
 def test_a_wrong_question_is_answered(
@@ -74,7 +74,7 @@ def test_a_wrong_question_is_answered(
     _, staff = site.visitor("staff")
     for path in ("/api/v1/events", "/api/v1/events/stream"):
         told, page = site.get(f"{path}?{urlencode(options)}", staff)
-        assert (told, page["status"]) == (status, status) and words in page["detail"]
+        assert (told, page["status"]) == (status, status) and words in json.dumps(page)
     told, reason = closed(site.socket(staff, **options))
     assert told == code and words in reason
 
@@ -87,7 +87,7 @@ def test_strangers_are_told_nothing(site: Site) -> None:
     assert closed(site.socket(staff, origin=None))[0] == 4403
     for path in ("/api/v1/events", "/api/v1/events/stream"):
         status, page = site.get(path, "")
-        assert (status, page["title"]) == (401, "Not authenticated")
+        assert (status, page["code"]) == (401, "unauthenticated")
 
 
 def test_only_what_concerns_a_batch(fleet: Fleet, site: Site) -> None:

@@ -6,7 +6,7 @@ import json
 import signal
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http.client import HTTPException
 from typing import Any
 
@@ -44,6 +44,23 @@ def test_a_stream_goes_on_where_it_was_left(fleet: Fleet, site: Site) -> None:
         assert told[-3:-1] == ["id: 2\n", "event: a.second\n"]
         emit(fleet, "a.third")
         assert lines(answer, "data:")[-3:-1] == ["id: 3\n", "event: a.third\n"]
+
+
+def test_streams_hold_no_connections_to_the_database(fleet: Fleet, site: Site) -> None:
+    _, staff = site.visitor("staff")
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{site.port}/api/v1/events/stream", headers={"Cookie": staff}
+    )
+
+    def connections() -> int:
+        own = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        return int(fleet.query(own)[0][0])
+
+    with ExitStack() as open_streams:
+        for _ in range(20):
+            answer = open_streams.enter_context(urllib.request.urlopen(request, timeout=30))  # noqa: S310 - our own
+            lines(answer, ": on")
+        wait_until(lambda: connections() < 12, message="the requests give theirs back")
 
 
 def test_a_slow_reader_of_a_stream_is_told_so_and_cut(fleet: Fleet, site: Site) -> None:

@@ -10,7 +10,8 @@ from django.db.models import Model, Q, QuerySet
 
 from jobs.engine import sql
 from jobs.errors import JobsError, UnknownBatch, UnknownJob, UnknownTarget
-from jobs.models import Batch, DeadLetter, Effect, Job, Outbox, Schedule
+from jobs.events import OF_BATCHES, RESERVED
+from jobs.models import Batch, Blackout, DeadLetter, Effect, Job, Limiter, Outbox, Schedule
 from jobs.operate import targets
 from jobs.principals import Principal
 
@@ -43,7 +44,17 @@ def letters(who: Principal) -> QuerySet[DeadLetter]:
 
 def outbox(who: Principal) -> QuerySet[Outbox]:
     rows = within(Outbox.objects.using(sql.alias()), who, queue="")
-    return rows if who.is_staff else rows.filter(audience="tenant")
+    if not who.is_staff:
+        rows = rows.filter(audience="tenant")
+    if (queues := who.scope.queues) is None:
+        return rows
+    names = sorted(queues)
+    return rows.filter(
+        ~Q(topic__startswith=RESERVED)
+        | Q(topic__startswith=OF_BATCHES)
+        | Q(payload__queue__in=names)
+        | Q(payload__scope__in=[f"queue:{name}" for name in names])
+    )
 
 
 def effects(who: Principal) -> QuerySet[Effect]:
@@ -54,6 +65,18 @@ def effects(who: Principal) -> QuerySet[Effect]:
 def schedules(who: Principal) -> QuerySet[Schedule]:
     rows = Schedule.objects.using(sql.alias())
     return within(rows, who, tenant="options__tenant", queue="options__queue")
+
+
+def limits(who: Principal) -> QuerySet[Limiter]:
+    """Of queues and kinds; they concern everybody, and so are for who sees everything."""
+    rows = Limiter.objects.using(sql.alias()).exclude(scope__startswith="key:").order_by("scope")
+    return rows if who.scope.is_everything else rows.none()
+
+
+def blackouts(who: Principal) -> list[Blackout]:
+    """Windows of what whoever asks may see."""
+    rows = Blackout.objects.using(sql.alias()).order_by("scope", "start", "id")[:1000]
+    return [row for row in rows if is_visible(who, "scope", row.scope)]
 
 
 def job(who: Principal, job_id: UUID) -> Job:
