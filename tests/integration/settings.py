@@ -5,7 +5,8 @@ import os
 
 from tests.settings import *  # noqa: F403
 
-JOBS = json.loads(os.environ.get("FLEET_JOBS", "{}"))
+JOBS = {**KEYS, **json.loads(os.environ.get("FLEET_JOBS", "{}"))}  # noqa: F405
+EMAILGW = json.loads(os.environ.get("FLEET_EMAILGW", "{}"))
 
 if os.environ.get("FLEET_UNFENCED"):
     INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]  # noqa: F405

@@ -1,0 +1,43 @@
+"""The suppression list, for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from emailgw import addresses, suppressions
+from emailgw.errors import Refused
+from emailgw.models import Suppression
+from emailgw.people import require
+
+if TYPE_CHECKING:
+    from jobs.principals import By
+
+PERMISSION = "change_suppression"
+
+
+def list_suppressions(company: UUID | None) -> QuerySet[Suppression]:
+    """The company's entries, newest first; without one, those that hold for everybody."""
+    return Suppression.objects.filter(company_id=company).order_by("-created_at", "id")
+
+
+def add_suppression(
+    company: UUID | None, address: str, *, by: By, reason: str, until: datetime | None = None
+) -> Suppression:
+    """Nothing is sent to the address any more; raises Refused."""
+    name = require(by, PERMISSION, company, reason)
+    if problem := addresses.address_problem(address):
+        raise Refused("VALIDATION_ERROR", problem, "email")
+    return suppressions.suppress(
+        company, address, Suppression.Reason.MANUAL, by=name, note=reason[:300], until=until
+    )
+
+
+def lift_suppression(company: UUID | None, address: str, *, by: By, reason: str) -> None:
+    """The address is written to again; raises Refused where it was not on the list."""
+    require(by, PERMISSION, company, reason)
+    if not suppressions.lift(company, address):
+        raise Refused("NOT_FOUND", "the address is not on the list")

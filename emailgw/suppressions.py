@@ -1,0 +1,55 @@
+"""The addresses to which nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q
+
+from emailgw.clock import Now, now
+from emailgw.models import Suppression
+from jobs.fields import index_of, normalise_email
+
+
+def suppressed(company: UUID, addresses: Iterable[str]) -> set[str]:
+    """Those of the addresses to which this company may not send now."""
+    by_index = {index_of(Suppression, "email_index", a): a for a in addresses}
+    found = Suppression.objects.filter(
+        Q(company=company) | Q(company=None),
+        Q(expires_at=None) | Q(expires_at__gt=Now()),
+        email_index__in=list(by_index),
+    )
+    return {by_index[index] for index in found.values_list("email_index", flat=True)}
+
+
+def suppress(
+    company: UUID | None, address: str, reason: str, *, by: str, note: str = "",
+    until: datetime | None = None,
+) -> Suppression:  # fmt: skip
+    """Nothing is sent to the address; what lasts longer stays."""
+    address = normalise_email(address)
+    made, is_new = Suppression.objects.get_or_create(
+        company_id=company,
+        email_index=index_of(Suppression, "email_index", address),
+        defaults={"email": address, "reason": reason, "note": note, "by": by, "expires_at": until},
+    )
+    is_longer = made.expires_at is not None and (until is None or until > made.expires_at)
+    if not is_new and is_longer:
+        made.reason, made.note, made.by, made.expires_at = reason, note, by, until
+        made.save(update_fields=["reason", "note", "by", "expires_at"])
+    return made
+
+
+def lift(company: UUID | None, address: str) -> bool:
+    """The address is written to again; whether it was not."""
+    index = index_of(Suppression, "email_index", normalise_email(address))
+    gone, _ = Suppression.objects.filter(company_id=company, email_index=index).delete()
+    return bool(gone)
+
+
+def remove_expired() -> int:
+    """Entries whose time is over are gone; answers how many."""
+    gone, _ = Suppression.objects.filter(expires_at__lt=now()).delete()
+    return gone
