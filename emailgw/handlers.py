@@ -20,7 +20,7 @@ _DLQ = timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL)
     EmailSendJobData,
     queue=EMAIL_JOB_CONFIG.QUEUE_NAME,
     max_attempts=EMAIL_JOB_CONFIG.MAX_ATTEMPTS,
-    backoff=jobs.Delays(*EMAIL_JOB_CONFIG.BACKOFF_DELAYS[:-1]),
+    backoff=jobs.Delays(*EMAIL_JOB_CONFIG.BACKOFF_DELAYS[:-1], jitter="none"),
     timeout=120,
     expires=TTL,
     concurrency=10,

@@ -103,12 +103,12 @@ Id = Annotated[UUID, BeforeValidator(_uuid)]
 Address = Annotated[str, AfterValidator(_address)]
 Line = Annotated[str, AfterValidator(_line)]
 Copies = Annotated[list[Address], Field(max_length=COPIES_LIMIT)]
-Subject = Annotated[Line, Field(min_length=1, max_length=SUBJECT_LIMIT)]
+Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT), AfterValidator(_line)]
 Headers = Annotated[dict[str, str], AfterValidator(_headers)]
 Tag = Annotated[str, AfterValidator(_tag)]
 Tags = Annotated[list[Tag], Field(max_length=TAGS_LIMIT)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
-ExternalId = Annotated[Line, Field(min_length=1, max_length=64)]
+ExternalId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_line)]
 
 
 class RecipientRef(BaseModel):
@@ -129,7 +129,7 @@ class EmailSendJobData(jobs.Payload, kind=EMAIL_JOB_CONFIG.QUEUE_NAME):
 
     outboxId: Id
     companyId: Id
-    requestId: Annotated[Line, Field(min_length=1, max_length=128)]
+    requestId: Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_line)]
     to: jobs.Sensitive[Address]
     cc: jobs.Sensitive[Copies | None] = None
     bcc: jobs.Sensitive[Copies | None] = None

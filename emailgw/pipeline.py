@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -91,12 +92,27 @@ def _prepare(attempt: Attempt) -> tuple[Letter, Company]:
         if not is_under_way:
             states.outbox.move(row, Status.VALIDATED, by="worker")
             states.outbox.move(row, Status.SENT_ATTEMPT, by="worker", attempts=attempt.number)
-        elif row.attempts != attempt.number:
-            OutboxEmail.objects.filter(pk=row.pk).update(attempts=attempt.number)
+        _take(attempt)
     try:
         return compose(data, row, body), row.company
     except UnsafeLetter as error:
         raise Invalid("INVALID_EMAIL", str(error)) from None
+
+
+def _take(attempt: Attempt) -> None:
+    """The email is this attempt's; an older one that thaws now hands nothing over any more."""
+    run = attempt.ctx.attempt
+    rows = OutboxEmail.objects.filter(pk=attempt.data.outboxId, run__lte=run)
+    if not rows.update(run=run, attempts=attempt.number):
+        raise Failed("a later attempt has the email")
+
+
+def _begin(attempt: Attempt) -> None:
+    """It is on record, before the first byte, that the content may be gone; raises NotSent."""
+    run = attempt.ctx.attempt
+    rows = OutboxEmail.objects.filter(pk=attempt.data.outboxId, run=run)
+    if not rows.update(handed_over=run):
+        raise NotSent("UNKNOWN_ERROR", "a later attempt has the email")
 
 
 def _refuse_late(row: OutboxEmail) -> None:
@@ -170,7 +186,11 @@ def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
 
     def call() -> dict[str, str]:
         delivery = breaker(row["provider"]).call(
-            clients.deliver, row["provider"], letter, is_last=attempt.ctx.is_last_attempt
+            clients.deliver,
+            row["provider"],
+            letter,
+            begin=lambda: _begin(attempt),
+            is_last=attempt.ctx.is_last_attempt,
         )
         attempt.message_id = delivery.message_id
         attempt.refused = tuple(delivery.refused)
@@ -180,7 +200,7 @@ def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
         outcome = attempt.ctx.effect(
             EFFECT,
             call,
-            probe=lambda intent: told_by_provider(letter.outbox_id),
+            probe=lambda intent: find_out(letter.outbox_id, intent),
             request={"provider": row["provider"]},
             definite=(NotSent,),
             on_doubt="rerun" if rerun else "park",
@@ -212,8 +232,13 @@ def breaker(provider: str) -> Any:
     )
 
 
-def told_by_provider(outbox_id: Any) -> Any:
-    """What the provider's events say of a letter of which nobody else knows."""
+def find_out(outbox_id: UUID, intent: jobs.Intent) -> Any:
+    """What became of a letter whose attempt has not told: our record, else the provider's events.
+
+    An attempt that never began to hand over the content cannot begin any more: see ``_take``.
+    """
+    if not OutboxEmail.objects.filter(pk=outbox_id, handed_over__gte=intent.attempt).exists():
+        return jobs.NotHappened()
     found = (
         EmailEvent.objects.filter(outbox_id=outbox_id, provider_event_id__isnull=False)
         .order_by("id")

@@ -7,6 +7,7 @@ project's settings name, and their errors leave it as those of ``emailgw.errors`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,14 @@ class Delivery:
     """Copies that it did not take, by address, with its reasons."""
 
 
-def deliver(provider: str, letter: Letter, *, is_last: bool = False) -> Delivery:
+def deliver(
+    provider: str, letter: Letter, *, begin: Callable[[], None], is_last: bool = False
+) -> Delivery:
     """The provider has taken the letter.
 
-    Raises NotSent where it surely has not, MaybeSent where nobody knows. ``is_last`` gives up
-    copies that are put off, where there is no next time.
+    Raises NotSent where it surely has not, MaybeSent where nobody knows. ``begin`` is called
+    right before the content leaves; where it raises, nothing has. ``is_last`` gives up copies that
+    are put off, where there is no next time.
     """
     try:
         check(letter)
@@ -41,6 +45,7 @@ def deliver(provider: str, letter: Letter, *, is_last: bool = False) -> Delivery
     known = config.settings().provider(provider)
     backend: Any = get_connection(known.backend, **known.options)
     if isinstance(backend, SmtpBackend):
-        refused = backend.hand_over(letter, give_up_copies=is_last)
+        refused = backend.hand_over(letter, begin, give_up_copies=is_last)
         return Delivery(letter.message_id, refused)
+    begin()
     return Delivery(esp.hand_over(backend, letter))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import smtplib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -27,7 +27,9 @@ class SmtpBackend(EmailBackend):
             *args, timeout=config.settings().SEND_TIMEOUT if timeout is None else timeout, **kwargs
         )
 
-    def hand_over(self, letter: Letter, *, give_up_copies: bool = False) -> dict[str, str]:
+    def hand_over(
+        self, letter: Letter, begin: Callable[[], None], *, give_up_copies: bool = False
+    ) -> dict[str, str]:
         """The server has the letter; answers the copies that it refused, with its reasons.
 
         Until the first byte of the content nothing can have been sent: everything that goes wrong
@@ -42,6 +44,7 @@ class SmtpBackend(EmailBackend):
                 _expect(server.mail(letter.message.from_email), 250)
                 refused = self._address(server, letter.envelope, give_up_copies)
                 _expect(server.docmd("DATA"), 354)
+            begin()
             try:
                 transmit(server, content)
                 code, answer = server.getreply()

@@ -106,6 +106,10 @@ class OutboxEmail(models.Model):
     provider = models.CharField(_("provider"), max_length=60)
     priority = models.PositiveSmallIntegerField(_("priority"), default=5)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
+    run = models.PositiveIntegerField(default=0)
+    """The latest attempt of its job, by the engine's count."""
+    handed_over = models.PositiveIntegerField(default=0)
+    """The attempt that has begun to hand over the content: before that nothing was sent."""
     in_doubt = models.BooleanField(_("in doubt"), default=False)
     may_repeat = models.BooleanField(_("may be sent twice"), default=False)
     """A person has decided that it is sent again, whatever became of the last attempt."""

@@ -11,6 +11,9 @@ EMAILGW = json.loads(os.environ.get("FLEET_EMAILGW", "{}"))
 if os.environ.get("FLEET_UNFENCED"):
     INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]  # noqa: F405
 
+if os.environ.get("FLEET_CRASH"):
+    INSTALLED_APPS += ["tests.emailgw.sabotage.Sabotage"]  # noqa: F405
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
