@@ -39,7 +39,7 @@ def told(sender: Any, event: Any, esp_name: str, **_: Any) -> None:
     if kind is None or row is None:
         return
     with transaction.atomic():
-        made, is_new = EmailEvent.objects.get_or_create(
+        _, is_new = EmailEvent.objects.get_or_create(
             provider_event_id=_event_id(esp_name, event),
             defaults={"outbox": row, "type": kind, "source": esp_name, "detail": _detail(event)},
         )

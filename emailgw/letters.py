@@ -68,7 +68,7 @@ def check(letter: Letter) -> None:
     for name, value in letter.message.extra_headers.items():
         if name != "Message-ID" and addresses.header_problem(name, value):
             raise UnsafeLetter("a header is not allowed")
-    if addresses.line_problem(letter.message.subject):
+    if addresses.line_problem(str(letter.message.subject)):
         raise UnsafeLetter("the subject has more than one line")
     names = [name.lower() for name, _ in letter.message.message().items()]
     foreign = [n for n in names if n not in _OURS and not n.startswith(("x-custom-", "x-priority"))]

@@ -50,7 +50,7 @@ class InvalidEmailJob(ValueError):
 
 
 def _refuse(message: str) -> PydanticCustomError:
-    return PydanticCustomError("email_contract", message)  # type: ignore[arg-type]
+    return PydanticCustomError("email_contract", message)
 
 
 def _uuid(value: Any) -> Any:
@@ -209,7 +209,7 @@ def engine_priority(priority: int) -> int:
 
     A step weighs as much as half a minute of waiting.
     """
-    return (EMAIL_JOB_CONFIG.DEFAULT_PRIORITY - priority) * 10
+    return (int(EMAIL_JOB_CONFIG.DEFAULT_PRIORITY) - priority) * 10
 
 
 class EmailSendJobResult(BaseModel):

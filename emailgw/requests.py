@@ -31,7 +31,7 @@ def _lowered(value: Any) -> Any:
 
 def _refuse(problem: str) -> None:
     if problem:
-        raise PydanticCustomError("email_request", problem)  # type: ignore[arg-type]
+        raise PydanticCustomError("email_request", problem)
 
 
 def _document(value: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from emailgw.clock import Now, now
 from emailgw.models import Suppression
@@ -24,6 +24,13 @@ def suppressed(company: UUID, addresses: Iterable[str]) -> set[str]:
     return {by_index[index] for index in found.values_list("email_index", flat=True)}
 
 
+def of(company: UUID | None) -> QuerySet[Suppression]:
+    """The entries of a company; without one, those that hold for everybody."""
+    if company is None:
+        return Suppression.objects.filter(company=None)
+    return Suppression.objects.filter(company_id=company)
+
+
 def suppress(
     company: UUID | None, address: str, reason: str, *, by: str, note: str = "",
     until: datetime | None = None,
@@ -31,7 +38,7 @@ def suppress(
     """Nothing is sent to the address; what lasts longer stays."""
     address = normalise_email(address)
     made, is_new = Suppression.objects.get_or_create(
-        company_id=company,
+        company_id=company,  # type: ignore[misc] - None is for everybody
         email_index=index_of(Suppression, "email_index", address),
         defaults={"email": address, "reason": reason, "note": note, "by": by, "expires_at": until},
     )
@@ -45,7 +52,7 @@ def suppress(
 def lift(company: UUID | None, address: str) -> bool:
     """The address is written to again; whether it was not."""
     index = index_of(Suppression, "email_index", normalise_email(address))
-    gone, _ = Suppression.objects.filter(company_id=company, email_index=index).delete()
+    gone, _ = of(company).filter(email_index=index).delete()
     return bool(gone)
 
 

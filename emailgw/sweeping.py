@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 from django.db import transaction
 
@@ -43,7 +44,7 @@ def sweep() -> dict[str, int]:
                 closed[how] += 1
 
 
-def _close(outbox_id: object, state: str, reason: str) -> str:
+def _close(outbox_id: UUID, state: str, reason: str) -> str:
     """The email says how its job ended; answers how, or nothing where it says so already."""
     with transaction.atomic():
         row = OutboxEmail.objects.select_for_update(no_key=True).get(pk=outbox_id)

@@ -43,10 +43,10 @@ def hand_over(backend: Any, letter: Letter) -> str:
     """The provider's id of the letter, which it has taken."""
     from anymail.exceptions import AnymailAPIError, AnymailError
 
-    message = letter.message
-    message.esp_extra = {"EmailTags": [{"Name": "outbox_id", "Value": str(letter.outbox_id)}]} if (  # type: ignore[attr-defined]
-        "amazon_ses" in type(backend).__module__
-    ) else {}
+    message: Any = letter.message
+    if "amazon_ses" in type(backend).__module__:
+        tag = {"Name": "outbox_id", "Value": str(letter.outbox_id)}
+        message.esp_extra = {"EmailTags": [tag]}
     _send_once(backend)
     try:
         backend.send_messages([message])
@@ -56,7 +56,7 @@ def hand_over(backend: Any, letter: Letter) -> str:
         raise NotSent("INVALID_EMAIL", type(error).__name__) from error
     except Exception as error:
         raise _of_sdk(error) from error
-    status = message.anymail_status  # type: ignore[attr-defined]
+    status = message.anymail_status
     return str(status.message_id or letter.message_id)
 
 

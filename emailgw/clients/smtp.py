@@ -21,11 +21,10 @@ _LATER = frozenset({421, 450, 451, 452, 454})
 class SmtpBackend(EmailBackend):
     """Django's backend, which hides refused recipients, and a way to hand over that does not."""
 
-    def __init__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> None:
-        # Whoever is not given a name does not look it up: that may take as long as it likes.
-        super().__init__(
-            *args, timeout=config.settings().SEND_TIMEOUT if timeout is None else timeout, **kwargs
-        )
+    def __init__(self, *, timeout: float | None = None, **kwargs: Any) -> None:
+        # Without an end of its own a socket waits as long as it likes.
+        patience: Any = config.settings().SEND_TIMEOUT if timeout is None else timeout
+        super().__init__(timeout=patience, **kwargs)
 
     def hand_over(
         self, letter: Letter, begin: Callable[[], None], *, give_up_copies: bool = False
@@ -38,8 +37,9 @@ class SmtpBackend(EmailBackend):
         try:
             with _definite():
                 self.open()
-                server = self.connection
-                content = letter.message.message().as_bytes(linesep="\r\n")
+                server: Any = self.connection
+                message: Any = letter.message.message()
+                content = message.as_bytes(linesep="\r\n")
                 server.ehlo_or_helo_if_needed()
                 _expect(server.mail(letter.message.from_email), 250)
                 refused = self._address(server, letter.envelope, give_up_copies)
@@ -79,7 +79,8 @@ class SmtpBackend(EmailBackend):
             self._forget()
 
     def _forget(self) -> None:
-        self.connection.close()
+        if self.connection is not None:
+            self.connection.close()
         self.connection = None
 
 

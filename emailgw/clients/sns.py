@@ -41,7 +41,7 @@ def verify(message: Mapping[str, Any], topics: tuple[str, ...], moment: datetime
     fields = _SIGNED.get(str(message.get("Type")))
     if fields is None:
         raise Forged("its type is unknown")
-    algorithm = {"1": hashes.SHA1, "2": hashes.SHA256}.get(str(message.get("SignatureVersion")))  # noqa: S303 - what SNS signs with
+    algorithm = {"1": hashes.SHA1, "2": hashes.SHA256}.get(str(message.get("SignatureVersion")))
     if algorithm is None:
         raise Forged("its signature's version is unknown")
     try:

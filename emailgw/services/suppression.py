@@ -21,7 +21,7 @@ PERMISSION = "change_suppression"
 
 def list_suppressions(company: UUID | None) -> QuerySet[Suppression]:
     """The company's entries, newest first; without one, those that hold for everybody."""
-    return Suppression.objects.filter(company_id=company).order_by("-created_at", "id")
+    return suppressions.of(company).order_by("-created_at", "id")
 
 
 def add_suppression(

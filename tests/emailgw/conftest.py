@@ -8,6 +8,9 @@ import pytest
 from emailgw.models import Company
 from tests.emailgw import factories
 from tests.emailgw.sink import Sink
+from tests.integration.conftest import fleet, servers
+
+__all__ = ["fleet", "servers"]  # fixtures
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from django.test import Client
 import jobs
 from emailgw import services
 from emailgw.clients import sns
+from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail, Suppression
 from emailgw.services import resend
 from jobs.testing import freeze_clock, run_jobs
@@ -96,7 +97,7 @@ def test_a_bad_address_is_not_written_to_again(
     assert post(make(row)).status_code == 200
     entry = Suppression.objects.get()
     assert (entry.reason, entry.expires_at is None, entry.company) == (reason, lasts, company)
-    with pytest.raises(services.acceptance.Refused, match="to: is on the suppression list"):
+    with pytest.raises(Refused, match="to: is on the suppression list"):
         services.accept(company, request(), by="test")
     told = EmailEvent.objects.get(type__in=["BOUNCED", "COMPLAINED"])
     assert row.to not in json.dumps(told.detail)
@@ -169,7 +170,7 @@ def test_an_event_ends_a_doubt(company: Company, sink: Sink, post: Post) -> None
     assert (row.status, row.in_doubt, len(sink.taken)) == ("SENT", False, 1)
     assert EmailLog.objects.get(outbox=row).provider_message_id == "ses-1"
     assert jobs.Job.objects.get(pk=row.pk).state == "succeeded"
-    with pytest.raises(services.acceptance.Refused):
+    with pytest.raises(Refused):
         resend(row.pk, by="ana", reason="again")
 
 

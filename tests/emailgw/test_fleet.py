@@ -17,7 +17,6 @@ import pytest
 
 from tests.emailgw import factories
 from tests.emailgw.sink import Sink
-from tests.integration.conftest import fleet, servers  # noqa: F401 - fixtures
 from tests.integration.fleet import CHECKOUT, Fleet, Program
 from tests.wait import wait_until
 
@@ -47,13 +46,13 @@ class Post:
         return self.fleet.worker("--concurrency=5", "--queues=email:send", env=env)
 
     def statuses(self) -> Counter[tuple[str, bool]]:
-        rows = self.fleet.query("SELECT status, in_doubt, count(*) FROM emailgw_outbox GROUP BY 1, 2")
+        rows = self.fleet.query(
+            "SELECT status, in_doubt, count(*) FROM emailgw_outbox GROUP BY 1, 2"
+        )
         return Counter({(status, doubt): n for status, doubt, n in rows})
 
     def await_end(self, timeout: float = 30) -> None:
-        wait_until(
-            lambda: not self.unfinished(), timeout, 0.05, "every email has come to an end"
-        )
+        wait_until(lambda: not self.unfinished(), timeout, 0.05, "every email has come to an end")
 
     def unfinished(self) -> int:
         return int(
@@ -65,7 +64,7 @@ class Post:
 
 
 @pytest.fixture
-def post(fleet: Fleet, server: Sink) -> Iterator[Post]:  # noqa: F811
+def post(fleet: Fleet, server: Sink) -> Iterator[Post]:
     server.reset()
     fleet.query("TRUNCATE emailgw_company, jobs_breaker CASCADE")
     yield Post(fleet, server)

@@ -67,9 +67,14 @@ def test_a_letter_goes_to_ses_with_its_mark(company: Company, ses: Any, monkeypa
     def spy(backend: Any) -> None:
         send(backend)
         assert backend.client_params["config"].retries == {"total_max_attempts": 1}
-        backend.post_to_esp = lambda payload, message, real=backend.post_to_esp: (
-            real(payload, message), sent.append(payload.params)
-        )[0]  # fmt: skip
+        real = backend.post_to_esp
+
+        def post_to_esp(payload: Any, message: Any) -> Any:
+            answer = real(payload, message)
+            sent.append(payload.params)
+            return answer
+
+        backend.post_to_esp = post_to_esp
 
     monkeypatch.setattr(esp, "_send_once", spy)
     row = accept(company)

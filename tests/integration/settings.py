@@ -12,7 +12,7 @@ if os.environ.get("FLEET_UNFENCED"):
     INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]  # noqa: F405
 
 if os.environ.get("FLEET_CRASH"):
-    INSTALLED_APPS += ["tests.emailgw.sabotage.Sabotage"]  # noqa: F405
+    INSTALLED_APPS += ["tests.emailgw.sabotage.Sabotage"]
 
 LOGGING = {
     "version": 1,
