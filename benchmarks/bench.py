@@ -28,7 +28,7 @@ QUIET = 0.3
 """Cores used by strangers above which a run counts as disturbed."""
 TABLES = [
     *("jobs_job", "jobs_attempt", "jobs_deadletter", "jobs_lease", "jobs_queue"),
-    *("jobs_outbox", "jobs_feed", "jobs_feed_head"),
+    *("jobs_outbox", "jobs_feed", "jobs_feed_head", "jobs_search"),
     *("jobs_batch", "jobs_dependency", "jobs_key", "jobs_slot", "jobs_limiter", "jobs_effect"),
 ]
 """What a run leaves behind."""

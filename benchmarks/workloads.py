@@ -19,6 +19,7 @@ from benchmarks import (
     latency,
     limits,
     memory,
+    operate,
     retention,
     waits,
 )
@@ -59,5 +60,6 @@ WORKLOADS = [
     Workload("preempt", "jobs that take a key from a running one", handovers.preempt),
     Workload("retention_1m", "1 000 000 jobs deleted during a drain", retention.deleting),
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
+    Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -3,11 +3,13 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from config.api import api
 from jobs import metrics
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("api/v1/", api.urls),
     path("metrics", metrics.view),
 ]
 

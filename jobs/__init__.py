@@ -21,7 +21,9 @@ from jobs.context import Context
 from jobs.effects import Happened, Intent, NotHappened, Unknown
 from jobs.errors import (
     BreakerError,
+    Changed,
     ConfigError,
+    Denied,
     DuplicateJob,
     EffectError,
     EnqueueError,
@@ -42,6 +44,7 @@ from jobs.errors import (
     UnknownBatch,
     UnknownJob,
     UnknownKind,
+    UnknownTarget,
 )
 from jobs.events import Event
 from jobs.limits import Limit, Rate, Unique
@@ -104,12 +107,14 @@ _LAZY = {
 __all__ = [
     "Attempt",
     "BreakerError",
+    "Changed",
     "CircuitOpen",
     "ConfigError",
     "Context",
     "DeadLetter",
     "DeadLetterState",
     "Delays",
+    "Denied",
     "Draft",
     "DuplicateJob",
     "Edge",
@@ -156,6 +161,7 @@ __all__ = [
     "UnknownBatch",
     "UnknownJob",
     "UnknownKind",
+    "UnknownTarget",
     "Unrecoverable",
     "batch",
     "breaker",

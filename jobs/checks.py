@@ -222,6 +222,25 @@ def keys_in_use_are_kept(databases: Any = None, **_: Any) -> list[CheckMessage]:
     ]
 
 
+@register("jobs")
+def throttling_holds_over_processes(**_: Any) -> list[CheckMessage]:
+    """What counts the requests of the API is shared by its processes."""
+    cache = django_settings.CACHES.get("default", {}).get("BACKEND", "")
+    settings = _settings()
+    if settings is None or django_settings.DEBUG or not settings.API_RATES:
+        return []
+    if not cache.endswith(("LocMemCache", "DummyCache")):
+        return []
+    return [
+        Warning(
+            "the limits of JOBS['API_RATES'] hold for each process apart: CACHES['default'] is "
+            f"{cache.rpartition('.')[2]}",
+            "use a cache that the processes share: Redis, Memcached or the database",
+            id="jobs.W050",
+        )
+    ]
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback

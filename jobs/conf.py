@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
@@ -95,6 +96,24 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    KEEP_AUDIT: timedelta = timedelta(days=730)
+    """How long it can be looked up who did what."""
+    VERSION: str = ""
+    """The project's version, shown with its workers."""
+    SCOPE: str = ""
+    """Dotted path of a function that answers which tenants and queues a user may see."""
+    API_DOCS: bool = False
+    """Whether the API has a page that shows it, and tells its OpenAPI without a key."""
+    API_RATES: Mapping[str, str] = field(
+        default_factory=lambda: {"read": "600/m", "write": "300/m", "refused": "30/m"}
+    )
+    """Requests that one principal may make, and failed logins of one address."""
+    API_PROXIES: int = 0
+    """Trusted proxies before the server, each of which adds to X-Forwarded-For."""
+    API_BODY_LIMIT: int = 1024 * 1024
+    """Largest body of a request, in bytes."""
+    API_NEEDS_IDEMPOTENCY_KEY: bool = False
+    """Whether a POST without Idempotency-Key is refused."""
     METRICS_TOKEN: str = field(default="", repr=False)
     """What readers of the metrics show; without one, only this machine may read them."""
 
@@ -121,9 +140,19 @@ def _contradictions(s: Settings) -> list[str]:
         "BATCHES",
         "DEAD_LETTERS",
         "STATISTICS",
+        "AUDIT",
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
+    if not 0 <= s.API_PROXIES <= 10:
+        found.append("JOBS['API_PROXIES'] must lie between 0 and 10")
+    if not 1024 <= s.API_BODY_LIMIT <= 64 * 1024 * 1024:
+        found.append("JOBS['API_BODY_LIMIT'] must lie between 1 KiB and 64 MiB")
+    for name, rate in dict[str, object](s.API_RATES).items():
+        if name not in ("read", "write", "refused"):
+            found.append(f"JOBS['API_RATES'] has no {name!r}: there are read, write and refused")
+        if not isinstance(rate, str) or not re.fullmatch(r"[1-9][0-9]{0,8}/[smhd]", rate):
+            found.append(f"JOBS['API_RATES'][{name!r}] must be like '600/m', got {rate!r}")
     if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
         found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
     if s.HEARTBEAT * 2 > s.LEASE:

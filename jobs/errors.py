@@ -12,8 +12,11 @@
     ├── HandlerError            a handler was declared wrongly
     ├── NotAllowed              the state of a job or batch does not allow the action
     │   └── KeyTaken            another unfinished job has the unique key
-    ├── UnknownJob              no job has this id
-    ├── UnknownBatch            no batch has this id
+    ├── Denied                  a permission is missing
+    ├── Changed                 somebody has changed it since the caller read it
+    ├── UnknownTarget           there is no such thing, or none that the caller may see
+    │   ├── UnknownJob          no job has this id
+    │   └── UnknownBatch        no batch has this id
     ├── EffectError             an effect was used or resolved wrongly
     ├── BreakerError            a circuit breaker was declared or used wrongly
     ├── MachineError            a machine was declared or used wrongly
@@ -31,11 +34,15 @@ What a handler raises to steer its job (``Snooze``, ``Unrecoverable``) lives in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 
 class JobsError(Exception):
     """Base of every error of this library."""
+
+    audit: tuple[Any, ...] = ()
+    """What the audit says about it, for whoever rolls back the transaction it was written in."""
 
 
 class ConfigError(JobsError):
@@ -114,7 +121,7 @@ class NotAllowed(JobsError):
     """The present state does not allow the action; says which states would."""
 
     def __init__(
-        self, action: str, subject: UUID, state: object, allowed: Iterable[object]
+        self, action: str, subject: object, state: object, allowed: Iterable[object]
     ) -> None:
         self.action, self.subject, self.state = action, subject, str(state)
         self.allowed = [str(one) for one in allowed]
@@ -130,20 +137,45 @@ class KeyTaken(NotAllowed):
         super().__init__("run again", job_id, f"of the key {key!r}, which job {other} has", [])
 
 
-class UnknownJob(JobsError):
+class Denied(JobsError):
+    """Whoever acts lacks a permission; nothing was done."""
+
+    def __init__(self, permission: str) -> None:
+        self.permission = permission
+        super().__init__(f"permission {permission!r} is missing")
+
+
+class Changed(JobsError):
+    """Somebody has changed it since the caller read it; nothing was written."""
+
+    def __init__(self, kind: str, target: object) -> None:
+        self.kind, self.target = kind, target
+        super().__init__(f"{kind} {target} has changed since it was read")
+
+
+class UnknownTarget(JobsError):
+    """There is no such thing, or none that the caller may see."""
+
+    def __init__(self, kind: str, target: object) -> None:
+        self.kind, self.target = kind, target
+        shown = repr(target) if isinstance(target, str) else target
+        super().__init__(f"there is no {kind} {shown}")
+
+
+class UnknownJob(UnknownTarget):
     """No job has this id."""
 
     def __init__(self, job_id: UUID) -> None:
         self.job_id = job_id
-        super().__init__(f"there is no job {job_id}")
+        super().__init__("job", job_id)
 
 
-class UnknownBatch(JobsError):
+class UnknownBatch(UnknownTarget):
     """No batch has this id."""
 
     def __init__(self, batch_id: UUID) -> None:
         self.batch_id = batch_id
-        super().__init__(f"there is no batch {batch_id}")
+        super().__init__("batch", batch_id)
 
 
 class EventError(JobsError):
@@ -199,3 +231,20 @@ class StaleState(MachineError):
 
 def _ways(allowed: tuple[str, ...]) -> str:
     return f"it may become {', '.join(map(repr, allowed))}" if allowed else "nothing leaves there"
+
+
+class QueryError(JobsError):
+    """A query cannot be understood; says where, why, and what was probably meant."""
+
+    def __init__(self, position: int, problem: str, hint: str = "") -> None:
+        self.position, self.problem, self.hint = position, problem, hint
+        meant = f"; did you mean {hint!r}?" if hint else ""
+        super().__init__(f"character {position + 1}: {problem}{meant}")
+
+
+class TooSlow(JobsError):
+    """A read took longer than operators' reads may; ask for less."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"took longer than {seconds:g} s: narrow the query by time, kind or queue")

@@ -12,10 +12,10 @@ _VARIABLE = re.compile(
 _LAST_FRAME = re.compile(r'File "([^"]+)", line \d+, in (\S+)')
 
 
-def fingerprint(kind: str, error_class: str, message: str, traceback: str = "") -> str:
-    """The same 16 characters for the same error of the same kind at the same place."""
+def fingerprint(error_class: str, message: str, traceback: str = "") -> str:
+    """The same 16 characters for the same error at the same place, in jobs of whatever kind."""
     frames = _LAST_FRAME.findall(traceback)
     place = ":".join(frames[-1]) if frames else ""
     normal = " ".join(_VARIABLE.sub("#", message).split())[:300]
-    text = "\x1f".join((kind, error_class, normal, place))
+    text = "\x1f".join((error_class, normal, place))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

@@ -14,10 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext_lazy as _
 
-PERMISSIONS: Mapping[str, object] = MappingProxyType(
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+PERMISSIONS: Mapping[str, _StrPromise] = MappingProxyType(
     {
         "enqueue_job": _("Can enqueue jobs"),
         "edit_job": _("Can edit waiting jobs"),
@@ -100,6 +104,8 @@ class Principal:
     is_staff: bool = True
     """Whether events meant for administrators are theirs to see."""
     request_id: str = ""
+    user_id: str = field(default="", repr=False)
+    """Primary key of the project's user behind it, where there is one."""
 
     def may(self, permission: str) -> bool:
         """Whether it has the permission, named without its app."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from jobs import conf
+from jobs import conf, searchable as fields
 from jobs.backoff import Backoff, Duration, Exponential, seconds
 from jobs.errors import HandlerError, UnknownKind
 from jobs.limits import Limit, Rate
@@ -59,6 +59,7 @@ class Handler:
     emits: bool
     keep_completed: Keep | None
     keep_failed: Keep | None
+    searchable: tuple[str, ...]
 
     @property
     def kind(self) -> str:
@@ -100,6 +101,7 @@ def handler(
     emits: bool = False,
     keep_completed: Keep | None = None,
     keep_failed: Keep | None = None,
+    searchable: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Registers the decorated function for the payload's kind.
 
@@ -109,7 +111,8 @@ def handler(
     at enqueue. ``preempts`` lets its jobs push ``preemptible`` ones of lower priority off their
     exclusive key; one that does not obey may be killed where it is ``killable``. ``emits``
     tells every move of its jobs as an event. ``keep_completed`` and ``keep_failed`` say how long
-    finished jobs stay: a duration, or how many.
+    finished jobs stay: a duration, or how many. ``searchable`` names fields of the payload by
+    whose values jobs are found quickly.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -144,6 +147,7 @@ def handler(
             emits=emits,
             keep_completed=keep_completed,
             keep_failed=keep_failed,
+            searchable=searchable,
         )
         _validate(made)
         _register(made)
@@ -265,6 +269,8 @@ def _validate(h: Handler) -> None:
             or (isinstance(keep, timedelta) and keep >= timedelta(0)),
             f"{name} must be a timedelta or a whole number of jobs",
         )
+    unfit = fields.problem(h.payload, h.searchable)
+    require(not unfit, unfit)
     flags = ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable", "emits")
     for flag in flags:
         require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")

@@ -60,6 +60,15 @@ class Rival(jobs.Payload, kind="bench.rival"):
     sent: float
 
 
+class Order(jobs.Payload, kind="bench.order"):
+    order_id: int
+
+
+@jobs.handler(Order, searchable=("order_id",))
+def order(ctx: jobs.Context, payload: Order) -> None:
+    """Found by its number."""
+
+
 @jobs.handler(Noop)
 def noop(ctx: jobs.Context, payload: Noop) -> None:
     records.append(records.NOOP)

@@ -7,7 +7,7 @@ import json
 import sys
 from argparse import ArgumentParser
 
-from jobs.cli.schedules import person
+from jobs.cli.people import person
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.operate import outbox

@@ -6,7 +6,8 @@ import json
 import sys
 from argparse import ArgumentParser
 
-from jobs.cli.schedules import moment, person
+from jobs.cli.people import person
+from jobs.cli.schedules import moment
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
 from jobs.engine import closures

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
 from typing import Any
 
+from jobs.cli.people import person
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.models import Schedule
@@ -35,6 +35,12 @@ def add_arguments(parser: ArgumentParser) -> None:
             action.add_argument(
                 "--count", type=positive_int, default=5, metavar="N", help="slots (default: 5)"
             )
+    from jobs.cli import acting, operating
+
+    for name, function in operating.SCHEDULES.items():
+        words = (operating.load(function).__doc__ or "").split("\n")[0]
+        action = actions.add_parser(name, help=words, description=words)
+        acting.add_parameters(action, operating.load(function))
 
 
 _ACTIONS = {
@@ -59,6 +65,10 @@ def moment(text: str) -> datetime:
 
 
 def run(options: Options) -> int:
+    from jobs.cli import acting, operating
+
+    if options["action"] in operating.SCHEDULES:
+        return acting.act(operating.load(operating.SCHEDULES[options["action"]]), options)
     content, text = _done(options)
     sys.stdout.write(json.dumps(content, indent=2) + "\n" if options["json"] else text)
     return 0
@@ -85,14 +95,6 @@ def _done(options: Options) -> tuple[Any, str]:
         found = schedules.find(name)
     data = as_data(found)
     return data, table(("FIELD", "VALUE"), [(k, _word(v)) for k, v in data.items()])
-
-
-def person() -> str:
-    """Who types."""
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):
-        return "command line"
 
 
 def as_data(s: Schedule) -> dict[str, Any]:

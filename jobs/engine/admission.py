@@ -99,7 +99,7 @@ def sync_limits() -> None:
     """The declared limits have their rows and no other has one; rows of operators stay."""
     limits = declared()
     scopes = sorted(limits)
-    values = [_columns(limits[scope]) for scope in scopes]
+    values = [columns(limits[scope]) for scope in scopes]
 
     def write() -> None:
         with transaction.atomic(using=sql.alias()):
@@ -112,10 +112,56 @@ def sync_limits() -> None:
     sql.repeating(write)
 
 
-def _columns(limit: Limit) -> tuple[int | None, float | None, float]:
+def columns(limit: Limit) -> tuple[int | None, float | None, float]:
+    """The limit as its columns: how many at once, how many per second, how many in a burst."""
     if limit.rate is None:
         return limit.at_once, None, 1.0
     return limit.at_once, float(limit.rate.per_second), float(limit.rate.burst)
+
+
+# The code's own row follows with the next statement.
+_END_OVERRIDES = """
+WITH l AS MATERIALIZED (SELECT scope FROM jobs_limiter WHERE override_until <= jobs_clock()
+  ORDER BY scope FOR UPDATE)
+UPDATE jobs_limiter m SET override_until = NULL, standing = NULL,
+  is_declared = m.standing IS NULL,
+  set_by = CASE WHEN m.standing IS NULL THEN '' ELSE m.set_by END,
+  set_reason = CASE WHEN m.standing IS NULL THEN '' ELSE m.set_reason END,
+  at_once = (m.standing->>'at_once')::int, per_second = (m.standing->>'per_second')::float8,
+  burst = coalesce((m.standing->>'burst')::float8, 1)
+FROM l WHERE m.scope = l.scope RETURNING m.scope, m.is_declared
+"""
+
+
+def end_overrides() -> list[str]:
+    """Limits that people have set until a moment that has passed are what they were before."""
+
+    def write() -> list[str]:
+        with transaction.atomic(using=sql.alias()):
+            ended = sql.bound_rows(_END_OVERRIDES, [])
+            for scope, is_declared in ended:
+                if is_declared:
+                    give_back(scope)
+            return [scope for scope, _ in ended]
+
+    return sql.repeating(write)
+
+
+def give_back(scope: str) -> None:
+    """The scope's limit is what code declares; without one, the row stays only while closed."""
+    sql.run(
+        "UPDATE jobs_limiter SET is_declared = true, override_until = NULL, standing = NULL, "
+        "set_by = '', set_reason = '', at_once = NULL, per_second = NULL WHERE scope = %s",
+        [scope],
+    )
+    if limit := declared().get(scope):
+        sql.run(_UPSERT, [[scope], *([value] for value in columns(limit))])
+    else:
+        sql.run(
+            "DELETE FROM jobs_limiter WHERE scope = %s "
+            "AND (closed_until IS NULL OR closed_until <= jobs_clock())",
+            [scope],
+        )
 
 
 _CLOSE = """

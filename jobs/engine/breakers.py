@@ -142,6 +142,17 @@ def reset(name: str) -> bool:
     return bool(sql.repeating(lambda: sql.bound_rows(_RESET, [name])))
 
 
+_FORCE_OPEN = """
+UPDATE jobs_breaker SET state = 'open', probe_token = NULL, opened_at = jobs_clock(),
+  retry_at = jobs_clock() + %s * interval '1 s', last_error = %s WHERE name = %s
+"""
+
+
+def force_open(name: str, seconds: float, why: str) -> None:
+    """The circuit is open for so long, whatever it was."""
+    sql.run(_FORCE_OPEN, [seconds, printable(why, ERROR_LIMIT), name])
+
+
 def _write(statement: str, parameters: list[object]) -> None:
     """What the caller did stands, also where it cannot be counted."""
     try:

@@ -179,7 +179,11 @@ m AS (UPDATE jobs_job j SET
     error = CASE WHEN l.error_class = '' THEN j.error
       ELSE left(l.error_class || ': ' || l.message, 1000) END,
     reason = CASE WHEN l.target = 'failed' THEN l.reason ELSE '' END,
-    queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why
+    queued_at = NULL, owner = NULL, moved_by = %s, move_reason = l.why,
+    -- Of those that make way for no job, but were stopped by a pause.
+    preempted_by = nullif(j.preempted_by, '00000000-0000-0000-0000-000000000000'),
+    preempt_asked_at = CASE WHEN j.preempted_by <> '00000000-0000-0000-0000-000000000000'
+      THEN j.preempt_asked_at END
   FROM l WHERE j.id = l.id
   RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow),
 a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, lines,
@@ -196,7 +200,22 @@ b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason,
   -- Somebody may have moved the job by hand and left its entry open: the entry is about it again.
   ON CONFLICT (job_id) WHERE state = 'open' DO UPDATE SET attempt = excluded.attempt,
     reason = excluded.reason, fingerprint = excluded.fingerprint, summary = excluded.summary,
-    expires_at = excluded.expires_at)
+    expires_at = excluded.expires_at),
+c AS MATERIALIZED (SELECT l.fingerprint, m.kind, m.queue, m.tenant, count(*) AS count,
+    max(left(l.error_class || ': ' || l.message, 300)) AS sample, max(l.now) AS now
+  FROM m JOIN l USING (id) WHERE l.bury AND m.state = 'failed' GROUP BY 1, 2, 3, 4),
+e AS (INSERT INTO jobs_cause (fingerprint, sample, first_at)
+  SELECT fingerprint, max(sample), max(now) FROM c GROUP BY 1 ORDER BY 1
+  ON CONFLICT (fingerprint) DO NOTHING),
+-- In the order of their keys, so that those who write at the same time wait for each other once.
+f AS (INSERT INTO jobs_causeseen (fingerprint, kind, queue, tenant, count, first_at, last_at)
+  SELECT fingerprint, kind, queue, tenant, count, now, now FROM c ORDER BY 1, 2, 3, 4
+  ON CONFLICT (fingerprint, kind, queue, tenant) DO UPDATE SET
+    count = jobs_causeseen.count + excluded.count,
+    last_at = greatest(jobs_causeseen.last_at, excluded.last_at)),
+g AS (UPDATE jobs_cause k SET state = 'open', ignored_until = NULL, reopened = k.reopened + 1
+  FROM (SELECT DISTINCT fingerprint, now FROM c) c WHERE k.fingerprint = c.fingerprint
+    AND (k.state = 'resolved' OR k.state = 'ignored' AND k.ignored_until <= c.now))
 SELECT m.id, m.state, m.flow, m.kind, m.queue,
   greatest(0, extract(epoch FROM l.now - m.started_at))::float8
 FROM m JOIN l USING (id)
@@ -269,7 +288,7 @@ def _ended_row(ended: Ended) -> tuple[Any, ...]:
     mark = ""
     if ended.wants_dead_letter:
         error_class = fault.error_class or move.reason
-        mark = fingerprint(ended.kind, error_class, fault.message, fault.traceback)
+        mark = fingerprint(error_class, fault.message, fault.traceback)
     return (
         ended.id,
         ended.token,

@@ -147,6 +147,7 @@ class Dispatcher:
         if moment - self._live_at < LIVE_INTERVAL:
             return
         self._live_at = moment
+        admission.end_overrides()
         live = Counter(leases.live_queues())
         live.update(self._look_for_stock_workers(moment))
         if unknown := set(live) - self._known:

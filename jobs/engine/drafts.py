@@ -120,6 +120,7 @@ class Entry:
     parent: UUID | None
     after: list[UUID]
     on_parent_failure: OnParentFailure
+    searchable: bool
 
     @property
     def due_now(self) -> bool:
@@ -158,11 +159,11 @@ def entry(draft: Draft) -> Entry:
     if draft.queue is not None and (problem := name_problem(queue)):
         raise InvalidOption("queue", problem)
     if type(draft.priority) is not int or draft.priority:
-        _check_priority(draft.priority)
+        check_priority(draft.priority)
     if draft.tenant != "" and (problem := label_problem(draft.tenant)):
         raise InvalidOption("tenant", problem)
     if draft.tags != ():
-        _check_tags(draft.tags)
+        check_tags(draft.tags)
     if draft.correlation_id != "" and (problem := label_problem(draft.correlation_id, 200)):
         raise InvalidOption("correlation_id", problem)
     delay, run_at = _start(draft)
@@ -202,6 +203,7 @@ def entry(draft: Draft) -> Entry:
         parent=None if draft.parent is None else _checked_id("parent", draft.parent),
         after=_after(draft),
         on_parent_failure=draft.on_parent_failure,
+        searchable=bool(handler.searchable),
     )
 
 
@@ -273,14 +275,16 @@ def _checked_id(option: str, value: object) -> UUID:
     return value
 
 
-def _check_priority(priority: object) -> None:
+def check_priority(priority: object) -> None:
+    """A priority lies within its range."""
     if not isinstance(priority, int) or isinstance(priority, bool) or not -100 <= priority <= 100:
         raise InvalidOption(
             "priority", f"must be a whole number from -100 to 100, got {priority!r}"
         )
 
 
-def _check_tags(tags: Sequence[str]) -> None:
+def check_tags(tags: Sequence[str]) -> None:
+    """Tags are few short texts."""
     if not isinstance(tags, list | tuple | set | frozenset) or len(tags) > TAG_LIMIT:
         raise InvalidOption("tags", f"must be a list of at most {TAG_LIMIT} texts")
     for tag in tags:

@@ -54,6 +54,7 @@ class Plan:
     burst: bool = False
     max_jobs: int | None = None
     max_memory: float | None = None
+    processes: int = 1
 
     @property
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from jobs import tracing
-from jobs.engine import bulk, keys, outbox, parents, sql
+from jobs.engine import bulk, finds, keys, outbox, parents, sql
 from jobs.engine.calls import call
 from jobs.engine.drafts import Draft, Entry, Options, entry
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
@@ -125,7 +125,9 @@ def _trace(ids: list[UUID]) -> None:
 def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
     """Plain jobs by COPY, the others one by one; answers which ids stand for earlier jobs."""
     [(now,)] = sql.rows("SELECT jobs_clock()")
-    bulk.copy([e for e in entries if not e.after and e.unique is None], now)
+    plain = [e for e in entries if not e.after and e.unique is None]
+    bulk.copy(plain, now)
+    finds.write(plain)
     keyed = [e for e in entries if not e.after and e.unique is not None]
     taken, careful = keys.admit_many(keyed, now) if keyed else ({}, [])
     careful += [e for e in entries if e.after]
@@ -172,7 +174,14 @@ def _link_and_insert(made: Entry) -> tuple[JobState, UUID | None]:
 
 
 def _insert(e: Entry, state: JobState, open_parents: int = 0) -> bool:
-    return call("jobs_enqueue", _arguments(e, state, open_parents)) == b"t"
+    if not e.searchable:
+        return call("jobs_enqueue", _arguments(e, state, open_parents)) == b"t"
+    # Whoever asks in autocommit has both rows or none.
+    with transaction.atomic(using=sql.alias(), savepoint=False):
+        is_new = call("jobs_enqueue", _arguments(e, state, open_parents)) == b"t"
+        if is_new:
+            finds.write([e])
+    return is_new
 
 
 def _arguments(e: Entry, state: JobState, open_parents: int) -> tuple[Any, ...]:

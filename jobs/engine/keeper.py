@@ -13,21 +13,26 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import Error
 
 from jobs import conf
 from jobs import registry as handlers
-from jobs.engine import leases, process, rq, sql
+from jobs.engine import leases, process, roll, rq, sql
 from jobs.engine.board import LOST, Board, StopReason, now
 from jobs.outcomes import Ending, Fault
+
+if TYPE_CHECKING:
+    from jobs.engine.executor import Plan
 
 log = logging.getLogger("jobs.keeper")
 
 STOP_INTERVAL = 0.1
 REGISTRY_INTERVAL = 20.0
+ASK_INTERVAL = 0.5
+_SIGNALS = {"drain": signal.SIGUSR1, "stop": signal.SIGTERM}
 _PAUSE = 0.05
 
 
@@ -52,8 +57,13 @@ class Death:
 class Keeper:
     """Lives in a process of its own; ``run`` is its whole life."""
 
-    def __init__(self, board: Board, pipe: int, worker: str, registry: Any) -> None:
-        self._board, self._pipe, self._worker = board, pipe, worker
+    def __init__(self, board: Board, pipe: int, plan: Plan, registry: Any) -> None:
+        self._board, self._pipe, self._worker = board, pipe, plan.worker
+        self._plan = plan
+        self._supervisor = os.getppid()
+        self._obeyed = ""
+        self._asked_at = 0.0
+        self._announced_at = 0.0
         self._registry = registry
         self._unread = b""
         self._deaths: list[Death] = []
@@ -71,7 +81,10 @@ class Keeper:
             self._database(self._report_deaths)
             self._database(self._renew)
             self._database(self._bring_stops)
+            self._database(self._announce)
+            self._database(self._obey)
             self._register()
+        self._database(self._leave)
         self._unregister()
 
     def _database(self, duty: Callable[[], None]) -> None:
@@ -161,6 +174,30 @@ class Keeper:
             reason = StopReason.CANCELLED if cancelled else StopReason.PREEMPTED
             self._board.stop(executor, shown.slot, shown.seq, reason, force=force)
 
+    def _announce(self) -> None:
+        """The worker stands on the roll."""
+        moment = time.monotonic()
+        if self._announced_at and moment - self._announced_at < conf.settings().HEARTBEAT:
+            return
+        slots = self._plan.concurrency * self._plan.processes
+        roll.announce(self._worker, self._supervisor, self._plan.names, slots)
+        self._announced_at = moment
+
+    def _obey(self) -> None:
+        """What people ask of the worker reaches its supervisor, once."""
+        moment = time.monotonic()
+        if self._ended or not self._announced_at or moment - self._asked_at < ASK_INTERVAL:
+            return
+        self._asked_at = moment
+        asked = roll.asked(self._worker)
+        if asked and asked != self._obeyed:
+            log.info("worker %s is asked to %s", self._worker, asked)
+            os.kill(self._supervisor, _SIGNALS[asked])
+            self._obeyed = asked
+
+    def _leave(self) -> None:
+        roll.leave(self._worker)
+
     def _register(self) -> None:
         moment = time.monotonic()
         if self._registered_at and moment - self._registered_at < REGISTRY_INTERVAL:
@@ -189,16 +226,14 @@ FROM jobs_job WHERE id = ANY(%s) AND state = 'running'
 _FAULTS: dict[Ending, str] = {"timeout": "Timeout", "crashed": "Crash", "lost": "ExecutorLost"}
 
 
-def main(
-    board: Board, pipe: int, worker: str, registry: Any, inherited: Sequence[int] = ()
-) -> None:
+def main(board: Board, pipe: int, plan: Plan, registry: Any, inherited: Sequence[int] = ()) -> None:
     """The body of the forked process; never returns."""
     code = 1
     try:
         process.forget_connections()
         for descriptor in inherited:
             os.close(descriptor)
-        Keeper(board, pipe, worker, registry).run()
+        Keeper(board, pipe, plan, registry).run()
         code = 0
     except BaseException:
         log.exception("the keeper failed")

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import sensitive
-from jobs.engine import bulk, sql
+from jobs.engine import bulk, finds, sql
 from jobs.engine.drafts import Entry
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
@@ -57,6 +57,7 @@ def admit_many(entries: list[Entry], now: datetime) -> tuple[dict[UUID, UUID], l
             first.setdefault((e.unique.key, e.kind, e.tenant), e)
     ours = _take_many([first[place] for place in sorted(first)])
     inserted = bulk.copy_new(ours, now) if ours else set()
+    finds.write(e for e in ours if e.id in inserted)
     _give_back([e for e in ours if e.id not in inserted and e.unique_is_kept])
     left = [e for e in entries if e.id not in inserted]
     taken = _holders([e for e in left if _is_plain(e)])
@@ -248,6 +249,8 @@ def _replace(entry: Entry, job_id: UUID) -> bool:
     found = sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant])
     if found and found[0][0] is not None and found[0][1] > 0:
         _make_way(job_id, found[0][0])
+    if found:
+        finds.rewrite(entry, job_id)
     return bool(found)
 
 

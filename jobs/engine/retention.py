@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import leases, sql
+from jobs.engine import leases, roll, sql
 from jobs.states import JobState
 
 PAGE = 1000
@@ -63,10 +63,12 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
+        _Walk("audit", _AUDIT, settings.KEEP_AUDIT),
+        _Walk("answers", _ANSWERS, timedelta(hours=24)),
     ):
         yield from walk.steps(dry_run, chunk)
     if not dry_run:
-        yield Portion({"leases": leases.forget_dead()})
+        yield Portion({"leases": leases.forget_dead(), "workers": roll.forget_lost()})
 
 
 # ---- jobs
@@ -188,6 +190,7 @@ _DELETE = """
 WITH a AS (DELETE FROM jobs_attempt WHERE job_id = ANY (%s) RETURNING 1),
 d AS (DELETE FROM jobs_deadletter WHERE job_id = ANY (%s) RETURNING 1),
 e AS (DELETE FROM jobs_effect WHERE job_id = ANY (%s) RETURNING 1),
+s AS (DELETE FROM jobs_search WHERE job_id = ANY (%s)),
 p AS (DELETE FROM jobs_dependency WHERE parent_id = ANY (%s) OR child_id = ANY (%s)
   RETURNING 1)
 SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM d), (SELECT count(*) FROM e),
@@ -207,7 +210,7 @@ def _remove(state: JobState, ids: list[UUID], dry_run: bool) -> Portion:
             free = [row[0] for row in sql.bound_rows(_FREE, [locked, state.value])]
             if not free:
                 return NOTHING
-            [(attempts, letters, effects, edges)] = sql.rows(_DELETE, [free] * 5)
+            [(attempts, letters, effects, edges)] = sql.rows(_DELETE, [free] * 6)
             gone = sql.run("DELETE FROM jobs_job WHERE id = ANY (%s)", [free])
         return Portion(
             {
@@ -277,6 +280,8 @@ _KEYS = _Table(
 
 # The rows that count since ever have a minute that never comes.
 _MINUTES = _Table("jobs_minute", "minute", "t.minute < %s")
+_AUDIT = _Table("jobs_audit", "at", "t.at < %s")
+_ANSWERS = _Table("jobs_api_answer", "created_at", "t.created_at < %s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +300,7 @@ class _Walk:
             f"WHERE ({table.column}, id) > (%s, %s) AND {table.column} <= %s "
             f"ORDER BY {table.column}, id LIMIT %s"
         )
-        place: Place = (FIRST, NOBODY if table is _BATCHES else 0)
+        place: Place = (FIRST, NOBODY if table in (_BATCHES, _AUDIT) else 0)
         while True:
             found = sql.rows(page, [*place, before, PAGE])
             ids = [row[0] for row in found]
@@ -317,7 +322,16 @@ class _Walk:
             f"DELETE FROM {self.table.name} WHERE id IN "  # noqa: S608 - constant names
             f"({free} ORDER BY t.id FOR UPDATE SKIP LOCKED)"
         )
-        return sql.repeating(lambda: sql.run(delete, [ids, before]))
+
+        def write() -> int:
+            with transaction.atomic(using=sql.alias()):
+                # Nobody else may delete what the audit says.
+                sql.rows("SELECT set_config('jobs.retention', 'on', true)")
+                gone = sql.run(delete, [ids, before])
+                sql.rows("SELECT set_config('jobs.retention', '', true)")
+                return gone
+
+        return sql.repeating(write)
 
 
 def _parts(ids: list[Any], size: int) -> Iterator[list[Any]]:

@@ -153,7 +153,7 @@ def _write(good: list[Timetable], names: set[str]) -> None:
             if not row.is_declared:
                 log.error("schedule %s was made by a person; the code's is left out", row.name)
             elif row.name in wanted:
-                _adapt(row, wanted[row.name])
+                adapt(row, wanted[row.name])
             elif row.name not in names and row.enabled:
                 sql.run("UPDATE jobs_schedule SET enabled = false WHERE id = %s", [row.id])
                 log.warning("schedule %s is declared no more and disabled", row.name)
@@ -167,7 +167,7 @@ WHERE id = %s
 """
 
 
-def _adapt(row: Row, t: Timetable) -> None:
+def adapt(row: Row, t: Timetable) -> None:
     """The row says what is declared. Slots of another rule, or of an absence, are not made up."""
     told = (row.cron, row.interval, row.time_zone)
     slot = row.next_slot

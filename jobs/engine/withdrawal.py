@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -59,6 +60,11 @@ def withdraw_held(worker: str) -> int:
 def withdraw_stale(worker: str) -> int:
     """Jobs that were admitted at a rate too long ago are pending again."""
     return _move(_STALE, [STALE_AFTER], worker, "its admission went stale")
+
+
+def withdraw_one(job_id: UUID, by: str, why: str) -> int:
+    """The job, where it is queued, is pending again."""
+    return _move("j.id = %s", [job_id], by, why)
 
 
 def _move(condition: str, parameters: Sequence[Any], worker: str, why: str) -> int:

@@ -15,7 +15,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from jobs import conf
@@ -72,7 +72,7 @@ class Supervisor:
     """One worker: ``processes`` executors and what they need."""
 
     def __init__(self, plan: Plan, processes: int) -> None:
-        self._plan, self._processes = plan, processes
+        self._plan, self._processes = replace(plan, processes=processes), processes
         # Replacements start before the replaced have gone.
         self._board = Board(processes * 2 + 1, plan.concurrency)
         self._children: dict[int, _Child] = {}
@@ -80,6 +80,8 @@ class Supervisor:
         self._pipe = -1
         self._unsent = b""
         self._signals = 0
+        self._asked_to_drain = False
+        self._is_draining = False
         self._stop_at: float | None = None
         self._respawn_at = 0.0
         self._finished = 0
@@ -115,7 +117,7 @@ class Supervisor:
     def _respawn(self) -> None:
         if self._keeper_pid == 0:
             self._fork_keeper()
-        if self._stop_at is not None or now() < self._respawn_at:
+        if self._is_draining or self._stop_at is not None or now() < self._respawn_at:
             return
         active = sum(not child.retiring for child in self._children.values())
         for _ in range(self._processes - active - self._finished):
@@ -145,7 +147,7 @@ class Supervisor:
         pid = os.fork()
         if pid == 0:
             self._become_child(parent)
-            keeper.main(self._board, reading, self._plan.worker, self._registry, [writing])
+            keeper.main(self._board, reading, self._plan, self._registry, [writing])
         os.close(reading)
         if self._pipe >= 0:
             os.close(self._pipe)
@@ -156,6 +158,7 @@ class Supervisor:
         process.die_with_parent(parent)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self._pipe >= 0:
             with suppress(OSError):
@@ -297,13 +300,22 @@ class Supervisor:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGUSR1, self._on_drain)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         return reading
+
+    def _on_drain(self, *_: object) -> None:
+        self._asked_to_drain = True
 
     def _on_signal(self, *_: object) -> None:
         self._signals += 1
 
     def _obey_signals(self) -> None:
+        if self._asked_to_drain and not self._is_draining:
+            log.info("worker %s takes no more, %d drain", self._plan.worker, self._busy())
+            self._is_draining = True
+            for child in self._children.values():
+                self._retire(child)
         if self._signals and self._stop_at is None:
             log.info("worker %s stops: no new jobs, %d drain", self._plan.worker, self._busy())
             self._stop_at = now() + conf.settings().DRAIN

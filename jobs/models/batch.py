@@ -24,6 +24,7 @@ class Batch(models.Model):
     failed = models.IntegerField(_("failed"), default=0, db_default=0)
     cancelled = models.IntegerField(_("cancelled"), default=0, db_default=0)
     expired = models.IntegerField(_("expired"), default=0, db_default=0)
+    note = models.TextField(_("note"), default="", db_default="", blank=True)
     generation = models.IntegerField(_("generation"), default=1, db_default=1)
     callbacks = models.JSONField(_("callbacks"), default=dict)
     called = models.JSONField(_("callbacks called"), default=dict)

@@ -1,6 +1,7 @@
 """What the dispatchers look at before they let a job go: limits, slots and closures."""
 
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 
@@ -22,12 +23,24 @@ class Limiter(models.Model):
     closed_until = models.DateTimeField(_("closed until"), null=True, blank=True)
     held_at = models.DateTimeField(_("held work back at"), null=True)
     is_declared = models.BooleanField(_("declared in code"), default=True, db_default=True)
+    # What people have set, and what holds again when its time is over: nothing is the code's.
+    override_until = models.DateTimeField(_("until"), null=True, blank=True)
+    standing = models.JSONField(_("before the override"), null=True, editable=False)
+    set_by = models.TextField(_("set by"), default="", db_default="", blank=True)
+    set_reason = models.TextField(_("reason"), default="", db_default="", blank=True)
 
     class Meta:
         verbose_name = _("limit")
         verbose_name_plural = _("limits")
         db_table = "jobs_limiter"
         ordering = ["scope"]
+        indexes = [
+            models.Index(
+                fields=["override_until"],
+                condition=Q(override_until__isnull=False),
+                name="jobs_limiter_override",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.scope

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from jobs.ids import uuid7
 from jobs.models.clock import Clock
 from jobs.models.guarded import Guarded
+from jobs.principals import PERMISSIONS
 from jobs.states import FINAL_STATES, JobState
 
 STATE_CHOICES = [(state.value, _(state.value)) for state in JobState]
@@ -94,6 +95,7 @@ class Job(Guarded):
         verbose_name_plural = _("jobs")
         db_table = "jobs_job"
         ordering = ["-created_at", "-id"]
+        permissions = list(PERMISSIONS.items())
         indexes = [
             models.Index(fields=["created_at", "id"], name="jobs_job_created"),
             models.Index(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -21,12 +21,15 @@ from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, NotAllowed, UnknownBatch
 from jobs.ids import uuid7
 from jobs.names import label_problem
+from jobs.operate import acts
 from jobs.operate.cancel import cancel_many
-from jobs.operate.retry import retry
+from jobs.operate.retry import carry_out
 from jobs.payloads import Payload
+from jobs.principals import By
 
 CHUNK = 1000
 CAUSES = 20
+NOTE_LIMIT = 500
 
 
 class OpenBatch:
@@ -239,20 +242,54 @@ def _causes(batch_id: UUID) -> dict[str, int]:
     )
 
 
-def cancel_rest(batch_id: UUID, *, by: str, reason: str = "", force: bool = False) -> int:
-    """Every member that has not ended is cancelled or asked to stop; answers how many."""
+def cancel_rest(batch_id: UUID, *, by: By, reason: str = "", force: bool = False) -> int:
+    """Every member that has not ended is cancelled or asked to stop; answers how many.
+
+    In one transaction: a large batch is cancelled by a bulk operation.
+    """
     states = "'blocked', 'pending', 'queued', 'running'"
-    return sum(
-        len(cancel_many(ids, by=by, reason=reason, force=force))
-        for ids in _members(batch_id, states)
-    )
+
+    def write() -> int:
+        with _act("cancel_rest", "cancel_job", batch_id, by, reason) as act:
+            act.count = sum(
+                len(cancel_many(ids, by=act.name, reason=reason, force=force))
+                for ids in _members(batch_id, states)
+            )
+            act.note(force=force)
+            return act.count
+
+    return sql.repeating(write)
 
 
-def retry_failed(batch_id: UUID, *, by: str, reason: str = "", attempts: int = 1) -> int:
+@contextmanager
+def _act(verb: str, permission: str, batch_id: UUID, by: By, reason: str) -> Iterator[acts.Act]:
+    with acts.on(
+        f"batch.{verb}", kind="batch", id=batch_id, permission=permission, by=by, reason=reason
+    ) as act:
+        yield act
+
+
+def retry_failed(batch_id: UUID, *, by: By, reason: str = "", attempts: int = 1) -> int:
     """Every failed member is retried that can be; answers how many.
 
     Left alone is whatever has run on in the meantime: by a replay, or under the same key.
     """
+    with _act("retry_failed", "retry_job", batch_id, by, reason) as act:
+        act.count = _retry_failed(batch_id, act.name, reason, attempts)
+        return act.count
+
+
+def note(batch_id: UUID, text: str, *, by: By) -> None:
+    """The batch has this note; an empty text takes it away."""
+    with _act("note", "edit_job", batch_id, by, "") as act:
+        if text != "" and (problem := label_problem(text, NOTE_LIMIT)):
+            raise InvalidOption("text", problem)
+        [(before,)] = sql.rows("SELECT note FROM jobs_batch WHERE id = %s FOR UPDATE", [batch_id])
+        sql.run("UPDATE jobs_batch SET note = %s WHERE id = %s", [text, batch_id])
+        act.changed({"note": before}, {"note": text})
+
+
+def _retry_failed(batch_id: UUID, by: str, reason: str, attempts: int) -> int:
     retried = 0
     for ids in _members(batch_id, "'failed'"):
         with transaction.atomic(using=sql.alias()):
@@ -262,7 +299,7 @@ def retry_failed(batch_id: UUID, *, by: str, reason: str = "", attempts: int = 1
             )
             for job_id in ids:
                 with suppress(NotAllowed):
-                    retry(job_id, by=by, reason=reason, attempts=attempts)
+                    carry_out(job_id, by=by, reason=reason, attempts=attempts)
                     retried += 1
     return retried
 

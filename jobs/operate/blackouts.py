@@ -6,7 +6,9 @@ hold up no other job.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -14,11 +16,15 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django.db import transaction
 
-from jobs import scopes
-from jobs.engine import closures, sql
-from jobs.errors import InvalidOption, JobsError
+from jobs import registry, scopes
+from jobs.clockwork import upcoming
+from jobs.engine import closures, sql, timetables
+from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Blackout
-from jobs.operate.words import checked_by, checked_reason
+from jobs.operate import acts, targets
+from jobs.operate.targets import Place
+from jobs.operate.words import checked_reason
+from jobs.principals import By
 from jobs.windows import Span, Window, spans
 
 COUNT_LIMIT = 10_000
@@ -27,12 +33,12 @@ LOOKED_AT = 100_000
 """So many waiting jobs are looked at where no index tells which are concerned."""
 
 
-class UnknownBlackout(JobsError):
+class UnknownBlackout(UnknownTarget):
     """There is no blackout window of this id."""
 
     def __init__(self, number: object) -> None:
         self.number = number
-        super().__init__(f"there is no blackout window {number!r}")
+        super().__init__("blackout", number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def create(
     start: time,
     end: time,
     *,
-    by: str,
+    by: By,
     reason: str,
     days: Sequence[int] = (),
     time_zone: str = "UTC",
@@ -71,43 +77,85 @@ def create(
     to it, the end does not; an end at or before the start lies on the next day, so equal ends
     mean a whole day.
     """
-    checked_by(by)
     row = Blackout(
         scope=scope, start=start, end=end, days=days, time_zone=time_zone, enabled=enabled,
         reason=reason,
     )  # fmt: skip
-    return _saved(row)
+    with acts.on(
+        "blackout.create", kind="blackout", id=None, permission="manage_blackout", by=by,
+        reason=reason, needs_reason=True, place=_place_of(scope),
+    ) as act:  # fmt: skip
+        made = _saved(row)
+        act.concerns(made.pk)
+        act.changed({}, _shown(made))
+        return made
 
 
-def update(number: int, *, by: str, reason: str | None = None, **changes: Any) -> Blackout:
+def _place_of(scope: object) -> Place:
+    """To whom a window of this scope belongs; a senseless one to everybody."""
+    try:
+        return targets.find("scope", scope)
+    except InvalidOption:
+        return targets.EVERYBODYS
+
+
+def _shown(row: Blackout) -> dict[str, Any]:
+    names = ("scope", "start", "end", "days", "time_zone", "enabled", "reason")
+    return {name: getattr(row, name) for name in names}
+
+
+@contextmanager
+def _act(verb: str, number: int, by: By, reason: str) -> Iterator[tuple[acts.Act, Blackout]]:
+    """The window, locked; it belongs to those who see the scope that it is about."""
+    found = Blackout.objects.using(sql.alias()).filter(pk=number) if _is_id(number) else None
+    row = found.first() if found is not None else None
+    with acts.on(
+        f"blackout.{verb}", kind="blackout", id=number, permission="manage_blackout", by=by,
+        reason=reason, place=_place_of(row.scope) if row else targets.EVERYBODYS,
+    ) as act:  # fmt: skip
+        yield act, _locked(number)
+
+
+def _is_id(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**63
+
+
+def update(number: int, *, by: By, reason: str | None = None, **changes: Any) -> Blackout:
     """The window has these new values: scope, start, end, days, time_zone, enabled, reason."""
-    checked_by(by)
-    if unknown := sorted(set(changes) - _CHANGEABLE):
-        raise InvalidOption(unknown[0], f"is none of {', '.join(sorted(_CHANGEABLE))}")
-    with transaction.atomic(using=sql.alias()):
-        row = _locked(number)
+    return _update(number, by, reason, changes, why="" if reason is None else reason)
+
+
+def _update(
+    number: int, by: By, reason: str | None, changes: dict[str, Any], *, why: str
+) -> Blackout:
+    with _act("update", number, by, why) as (act, row):
+        if unknown := sorted(set(changes) - _CHANGEABLE):
+            raise InvalidOption(unknown[0], f"is none of {', '.join(sorted(_CHANGEABLE))}")
+        before = _shown(row)
         for name, value in changes.items():
             setattr(row, name, value)
         if reason is not None:
             row.reason = reason
-        return _saved(row)
+        made = _saved(row)
+        if not act.principal.scope.covers(*_place_of(made.scope)):
+            raise InvalidOption("scope", f"{made.scope!r} is not yours to close")
+        act.changed(before, _shown(made))
+        return made
 
 
 _CHANGEABLE = frozenset({"scope", "start", "end", "days", "time_zone", "enabled"})
 
 
-def enable(number: int, enabled: bool = True, *, by: str, reason: str) -> Blackout:
+def enable(number: int, enabled: bool = True, *, by: By, reason: str) -> Blackout:
     """The window is in force, or is kept without effect; its own reason stays."""
-    checked_reason(reason)
-    return update(number, by=by, enabled=enabled)
+    return _update(number, by, None, {"enabled": enabled}, why=checked_reason(reason))
 
 
-def delete(number: int, *, by: str, reason: str) -> None:
+def delete(number: int, *, by: By, reason: str) -> None:
     """The window is gone; what it held may start."""
-    checked_by(by)
-    checked_reason(reason)
-    with transaction.atomic(using=sql.alias()):
-        _locked(number).delete()
+    with _act("delete", number, by, checked_reason(reason)) as (act, row):
+        act.changed(_shown(row), {})
+        row.delete()
         closures.refresh(wait=True)
 
 
@@ -151,7 +199,7 @@ def impact(scope: str, until: datetime) -> Impact:
     """How many jobs of the scope wait and would be due before then."""
     what, name = scopes.split(scope)
     names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
-    column = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}[what]
+    column = _COLUMNS[what]
     if what == "key":
         statement = _INDEXED.format(column=column)
         parameters: list[Any] = [[name], until, COUNT_LIMIT + 1]
@@ -162,6 +210,84 @@ def impact(scope: str, until: datetime) -> Impact:
     return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
 
 
+AHEAD = timedelta(days=7)
+SLOT_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a window holds back in the next seven days."""
+
+    spans: tuple[Span, ...]
+    waiting: Impact
+    """Jobs that wait already and fall due within."""
+    slots: dict[str, int]
+    """Slots of schedules within, by the schedule's name; at most a thousand are looked at."""
+
+
+def impact_of(number: int) -> Ahead:
+    """What the window of this id holds back in the next seven days; raises UnknownBlackout."""
+    found = Blackout.objects.using(sql.alias()).filter(pk=number) if _is_id(number) else None
+    row = found.first() if found is not None else None
+    if row is None:
+        raise UnknownBlackout(number)
+    return ahead(row.scope, row.start, row.end, days=row.days, time_zone=row.time_zone)
+
+
+def ahead(
+    scope: str, start: time, end: time, *, days: Sequence[int] = (), time_zone: str = "UTC"
+) -> Ahead:
+    """What such a window would hold back in the next seven days; writes nothing."""
+    row = Blackout(scope=scope, start=start, end=end, days=days, time_zone=time_zone, reason="-")
+    _check(row)
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    window = closures.window(row.start, row.end, row.time_zone, row.days)
+    found = tuple(spans(window, now, now + AHEAD))
+    return Ahead(found, _due_within(row.scope, found, now), _slots_within(row.scope, found, now))
+
+
+def _due_within(scope: str, found: Sequence[Span], now: datetime) -> Impact:
+    what, _ = scopes.split(scope)
+    names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
+    # What is due already counts as due now.
+    [(held, seen)] = sql.rows(
+        _WITHIN.format(column=_COLUMNS[what]),
+        [now + AHEAD, LOOKED_AT + 1, names, now, [s[0] for s in found], [s[1] for s in found],
+         COUNT_LIMIT + 1],
+    )  # fmt: skip
+    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
+
+
+def _slots_within(scope: str, found: Sequence[Span], now: datetime) -> dict[str, int]:
+    what, name = scopes.split(scope)
+    counts: dict[str, int] = {}
+    for row in timetables.read("enabled AND paused_at IS NULL", []):
+        options = json.loads(row.options)
+        handler = registry.find(row.kind)
+        is_of = {
+            "queue": options.get("queue") or (handler.queue if handler else ""),
+            "kind": handler.kind if handler else row.kind,
+            "tenant": options.get("tenant") or "",
+            "key": options.get("exclusive") or "",
+        }
+        if is_of[what] != name:
+            continue
+        slots = [slot for slot in upcoming(row.rule(), now, SLOT_LIMIT) if slot <= now + AHEAD]
+        if inside := sum(any(a <= slot < b for a, b in found) for slot in slots):
+            counts[row.name] = inside
+    return counts
+
+
+_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}
+_WITHIN = """
+WITH waiting AS MATERIALIZED (SELECT {column} AS it, run_at FROM jobs_job
+  WHERE state IN ('pending', 'queued') AND run_at < %s LIMIT %s)
+SELECT (SELECT count(*) FROM (SELECT 1 FROM waiting w WHERE it = ANY (%s) AND EXISTS (
+    SELECT 1 FROM (SELECT greatest(w.run_at, %s) AS due) d,
+      unnest(%s::timestamptz[], %s::timestamptz[]) AS s(a, b) WHERE d.due >= s.a AND d.due < s.b)
+  LIMIT %s) c),
+  (SELECT count(*) FROM waiting)
+"""
 _INDEXED = """
 SELECT count(*), 0 FROM (SELECT 1 FROM jobs_job WHERE state IN ('pending', 'queued')
   AND {column} = ANY (%s) AND run_at < %s LIMIT %s) w
@@ -191,7 +317,7 @@ def _aware(moment: object) -> datetime:
 
 def _locked(number: int) -> Blackout:
     rows = Blackout.objects.using(sql.alias()).select_for_update()
-    found = rows.filter(pk=number).first() if _is_whole(number) else None
+    found = rows.filter(pk=number).first() if _is_id(number) else None
     if found is None:
         raise UnknownBlackout(number)
     return found

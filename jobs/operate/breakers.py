@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 
 from jobs.engine import breakers, sql
-from jobs.errors import BreakerError
+from jobs.errors import InvalidOption
 from jobs.models import Breaker
+from jobs.operate import acts
+from jobs.principals import By
 
-log = logging.getLogger("jobs.breakers")
+LONGEST = 86_400.0 * 30
 
 
 def known() -> QuerySet[Breaker]:
@@ -23,11 +26,40 @@ def known() -> QuerySet[Breaker]:
     return Breaker.objects.using(sql.alias()).order_by(rank, "name")
 
 
-def reset(name: str, *, by: str, reason: str = "") -> None:
+def reset(name: str, *, by: By, reason: str = "") -> None:
     """The circuit is closed for everyone, with no failure counted; a running probe is forgotten.
 
-    Jobs that it has delayed keep their time. Raises BreakerError where no such breaker is known.
+    Jobs that it has delayed keep their time. Raises UnknownTarget where no such breaker is known.
     """
-    if not breakers.reset(name):
-        raise BreakerError(f"there is no breaker {name!r}, or it never counted a failure")
-    log.info("breaker %s was reset by %s: %s", name, by, reason)
+    with _act("close", name, by, reason) as act:
+        before = _state(name)
+        breakers.reset(name)
+        act.changed({"state": before}, {"state": "closed"})
+
+
+def force_open(name: str, *, by: By, reason: str, seconds: float = 60.0) -> None:
+    """The circuit lets nobody call for so long; then one caller may probe."""
+    with _act("open", name, by, reason, needs_reason=True) as act:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise InvalidOption("seconds", f"must be a number, got {seconds!r}")
+        if not 1 <= seconds <= LONGEST:
+            raise InvalidOption("seconds", f"must lie between 1 and {LONGEST:g}, got {seconds!r}")
+        before = _state(name)
+        breakers.force_open(name, float(seconds), f"opened by {act.name}: {act.reason}")
+        act.changed({"state": before}, {"state": "open"})
+        act.note(seconds=seconds)
+
+
+@contextmanager
+def _act(
+    verb: str, name: str, by: By, reason: str, needs_reason: bool = False
+) -> Iterator[acts.Act]:
+    with acts.on(
+        f"breaker.{verb}", kind="breaker", id=name, permission="edit_queue", by=by, reason=reason,
+        needs_reason=needs_reason,
+    ) as act:  # fmt: skip
+        yield act
+
+
+def _state(name: str) -> str:
+    return str(sql.rows("SELECT state FROM jobs_breaker WHERE name = %s FOR UPDATE", [name])[0][0])

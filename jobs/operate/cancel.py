@@ -10,6 +10,8 @@ from django.db import transaction
 
 from jobs.engine import claims, sql
 from jobs.errors import NotAllowed, UnknownJob
+from jobs.operate import acts
+from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
 
 
@@ -43,13 +45,27 @@ WHERE j.id = ANY(%s) AND j.state = 'running' RETURNING j.id
 """
 
 
-def cancel(job_id: UUID, *, by: str, reason: str = "", force: bool = False) -> Cancelled:
+def cancel(job_id: UUID, *, by: By, reason: str = "", force: bool = False) -> Cancelled:
     """The job is cancelled, or, where it runs, asked to stop.
 
     A running job stops at its next checkpoint; ``force`` ends its process after the grace time
     where it does not. One that finishes first stays succeeded. Raises NotAllowed when it has
     ended already.
     """
+
+    def write() -> Cancelled:
+        with acts.on_job(
+            "job.cancel", job_id, permission="cancel_job", by=by, reason=reason
+        ) as act:
+            done = carry_out(job_id, by=act.name, reason=reason, force=force)
+            act.note(force=force, requested=done.requested)
+            return done
+
+    return sql.repeating(write)
+
+
+def carry_out(job_id: UUID, *, by: str, reason: str = "", force: bool = False) -> Cancelled:
+    """The same, for whoever has asked and written down already."""
     found = cancel_many([job_id], by=by, reason=reason, force=force)
     if job_id in found:
         return found[job_id]

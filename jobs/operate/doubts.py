@@ -11,10 +11,12 @@ from django.db.models import Q, QuerySet
 
 from jobs import conf, jsontext
 from jobs.engine import sql
-from jobs.errors import EffectError
+from jobs.errors import EffectError, UnknownTarget
 from jobs.jsontext import printable
 from jobs.models import Effect
-from jobs.operate.retry import retry
+from jobs.operate import acts
+from jobs.operate.retry import carry_out
+from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
 
 How = Literal["resend", "assume_done"]
@@ -42,14 +44,24 @@ def open_doubts() -> QuerySet[Effect]:
     )
 
 
-def resolve(effect_id: int, how: How, *, by: str, reason: str, outcome: Any = None) -> Resolved:
+def resolve(effect_id: int, how: How, *, by: By, reason: str, outcome: Any = None) -> Resolved:
     """The doubt is gone, and a failed job runs again.
 
     ``"resend"`` lets its next attempt make the call again; ``"assume_done"`` makes it go on as if
     the call had answered ``outcome``. Raises EffectError where the effect is not in doubt, or its
     call may be under way.
     """
-    text = _checked(how, by, reason, outcome)
+    with acts.on(
+        "effect.resolve", kind="effect", id=effect_id, permission="resolve_doubt", by=by,
+        reason=reason, needs_reason=True,
+    ) as act:  # fmt: skip
+        resolved = _resolve(effect_id, how, act.name, act.reason, outcome)
+        act.note(how=how, job=resolved.job_id, retried=resolved.retried)
+        return resolved
+
+
+def _resolve(effect_id: int, how: How, by: str, reason: str, outcome: Any) -> Resolved:
+    text = _checked(how, outcome)
     with transaction.atomic(using=sql.alias()):
         job_id, job_state = _locked(effect_id)
         note = printable(f"{how} by {by}: {reason}", _RESOLUTION_LIMIT)
@@ -63,7 +75,7 @@ def resolve(effect_id: int, how: How, *, by: str, reason: str, outcome: Any = No
         sql.run(f"UPDATE jobs_effect SET {statement} WHERE id = %s", [*parameters, effect_id])  # noqa: S608 - constant text
         retried = job_state == JobState.FAILED and not is_in_doubt(job_id)
         if retried:
-            retry(job_id, by=by, reason=f"{how}: {reason}")
+            carry_out(job_id, by=by, reason=f"{how}: {reason}")
     return Resolved(effect_id, job_id, retried)
 
 
@@ -89,12 +101,9 @@ INSERT INTO jobs_effect (job_id, key, state, token, attempt, request, outcome, r
 """
 
 
-def _checked(how: str, by: str, reason: str, outcome: Any) -> str:
+def _checked(how: str, outcome: Any) -> str:
     if how not in ("resend", "assume_done"):
         raise EffectError(f"resolve: how must be 'resend' or 'assume_done', got {how!r}")
-    for name, value in (("by", by), ("reason", reason)):
-        if not isinstance(value, str) or not value.strip():
-            raise EffectError(f"resolve: {name} must not be empty")
     if how == "resend" and outcome is not None:
         raise EffectError("resolve: outcome goes with 'assume_done' only")
     try:
@@ -118,7 +127,7 @@ def _locked(effect_id: int) -> tuple[UUID, str]:
     jobs = sql.rows(_LOCK_JOB, [effect_id])
     effects = sql.rows(_LOCK_EFFECT, [effect_id])
     if not jobs or not effects:
-        raise EffectError(f"resolve: there is no effect {effect_id}")
+        raise UnknownTarget("effect", effect_id)
     [(job_id, job_state, job_attempt)], [(key, state, attempt, is_blank)] = jobs, effects
     if state == "intent" and job_state == JobState.RUNNING and attempt == job_attempt:
         raise EffectError(f"resolve: the call of effect {key!r} may be under way: its job runs")

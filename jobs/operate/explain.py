@@ -340,6 +340,9 @@ def _running(job: Job, now: datetime) -> Iterator[Reason]:
         )
         yield Reason("cancel_requested", f"{text}: {job.cancel_reason}".rstrip(": "))
     if job.preempted_by is not None:
+        if job.preempted_by.int == 0:
+            yield Reason("preemption_asked", "was asked to stop and wait for the end of a pause")
+            return
         text = f"was asked to make way for job {job.preempted_by}"
         yield Reason("preemption_asked", text, ids=(str(job.preempted_by),))
 

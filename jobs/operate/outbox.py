@@ -13,12 +13,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from jobs.engine import outbox, sql
 from jobs.engine.pushes import after_commit
-from jobs.errors import EventError
-from jobs.operate.words import checked_by, checked_reason
+from jobs.errors import EventError, UnknownTarget
+from jobs.operate import acts
+from jobs.principals import By
 from jobs.states import OutboxState
 
 LIMIT = 1000
@@ -72,26 +71,26 @@ def _waiting(*row: Any) -> Waiting:
     return Waiting(number, event_id, topic, key, tenant, OutboxState(state), *rest)
 
 
-def park(number: int, *, by: str, reason: str) -> None:
+def park(number: int, *, by: By, reason: str) -> None:
     """The event is not told until somebody says so; what has its key waits, too."""
     with _decided(number, "park", (OutboxState.PENDING, OutboxState.FAILED), by, reason) as found:
-        _move(number, OutboxState.PARKED, by, reason)
-        event_id, topic, key, _ = found
-        outbox.tell_parked(number, event_id, topic, key, by)
+        event_id, topic, key, _, act = found
+        _move(number, OutboxState.PARKED, act)
+        outbox.tell_parked(number, event_id, topic, key, act.name)
 
 
-def publish(number: int, *, by: str, reason: str) -> None:
+def publish(number: int, *, by: By, reason: str) -> None:
     """A failed or parked event is told next, with all its tries before it."""
-    with _decided(number, "publish", _STUCK, by, reason):
-        _move(number, OutboxState.PENDING, by, reason, "tries = 0, error = ''")
+    with _decided(number, "publish", _STUCK, by, reason) as (*_, act):
+        _move(number, OutboxState.PENDING, act, "tries = 0, error = ''")
         after_commit(None)
 
 
-def discard(number: int, *, by: str, reason: str) -> None:
+def discard(number: int, *, by: By, reason: str) -> None:
     """The event is never told; what waited for it goes on."""
     states = (OutboxState.PENDING, *_STUCK)
-    with _decided(number, "discard", states, by, reason) as (_, _, key, tenant):
-        _move(number, OutboxState.DISCARDED, by, reason, "closed_at = jobs_clock()")
+    with _decided(number, "discard", states, by, reason) as (_, _, key, tenant, act):
+        _move(number, OutboxState.DISCARDED, act, "closed_at = jobs_clock()")
         if key:
             # Those that wait for yet another are put aside again by the relay.
             sql.run(
@@ -103,35 +102,33 @@ def discard(number: int, *, by: str, reason: str) -> None:
 
 @contextmanager
 def _decided(
-    number: int, action: str, allowed: tuple[OutboxState, ...], by: str, reason: str
-) -> Iterator[tuple[UUID, str, str, str]]:
+    number: int, action: str, allowed: tuple[OutboxState, ...], by: By, reason: str
+) -> Iterator[tuple[UUID, str, str, str, acts.Act]]:
     """The event's id, topic, key and tenant; its row is locked and the relay waits."""
-    checked_by(by)
-    checked_reason(reason)
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise EventError("number", f"must be a whole number, got {number!r}")
-    with transaction.atomic(using=sql.alias()):
+    with acts.on(
+        f"event.{action}", kind="event", id=number, permission="publish_outbox", by=by,
+        reason=reason, needs_reason=True,
+    ) as act:  # fmt: skip
         sql.rows("SELECT pg_advisory_xact_lock(%s)", [outbox.LOCK])
         found = sql.rows(
             "SELECT state, event_id, topic, key, tenant FROM jobs_outbox WHERE id = %s FOR UPDATE",
             [number],
         )
         if not found:
-            raise EventError("number", f"there is no event {number} in the outbox")
+            raise UnknownTarget("event", number)
         state, event_id, topic, key, tenant = found[0]
         if state not in allowed:
             states = " or ".join(str(s) for s in allowed)
             raise EventError(
                 "number", f"cannot {action} event {number}: it is {state}; it must be {states}"
             )
-        yield event_id, topic, key, tenant
+        act.note(topic=topic, before={"state": state})
+        yield event_id, topic, key, tenant, act
 
 
-def _move(
-    number: int, state: OutboxState, by: str, reason: str, also: str = "position = NULL"
-) -> None:
+def _move(number: int, state: OutboxState, act: acts.Act, also: str = "position = NULL") -> None:
     sql.run(
         f"UPDATE jobs_outbox SET state = %s, held = false, due_at = NULL, moved_by = %s, "  # noqa: S608
         f"move_reason = %s, {also} WHERE id = %s",
-        [str(state), by, reason, number],
+        [str(state), act.name, act.reason, number],
     )

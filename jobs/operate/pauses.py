@@ -5,48 +5,94 @@ Running jobs run on; queued ones are taken back. A job that waits uses no attemp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-
-from django.db import transaction
+from typing import Literal
+from uuid import UUID
 
 from jobs import scopes
 from jobs.engine import closures, outbox, sql
 from jobs.errors import InvalidOption
 from jobs.models import Pause
-from jobs.operate.words import checked_by, checked_reason
+from jobs.operate import acts
+from jobs.principals import By
+
+STOPPED_BY_PEOPLE = UUID(int=0)
+"""Stands where a preempted job names the one that it makes way for."""
 
 
-def pause(scope: str, *, reason: str, by: str, until: datetime | None = None) -> Pause:
+def pause(
+    scope: str,
+    *,
+    reason: str,
+    by: By,
+    until: datetime | None = None,
+    running: Literal["finish", "stop"] = "finish",
+) -> Pause:
     """Nothing of the scope starts from now on, until then or until it is resumed.
 
     Scopes are ``queue:<name>``, ``kind:<kind>``, ``tenant:<tenant>`` and ``key:<exclusive key>``.
-    Pausing what is paused already replaces its reason and its end.
+    Pausing what is paused already replaces its reason and its end. With ``running="stop"`` those
+    that run are asked to stop, and wait for the end of the pause like the others.
     """
-    scope, reason, by = scopes.checked(scope), checked_reason(reason), checked_by(by)
-    _check_until(until)
-    with transaction.atomic(using=sql.alias()):
+    scope = scopes.checked(scope)
+    with _act("pause", scope, by, reason) as act:
+        check_until(until)
+        if running not in ("finish", "stop"):
+            raise InvalidOption("running", f"must be 'finish' or 'stop', got {running!r}")
+        reason, who = act.reason, act.name
+        act.note(until=until, running=running)
         sql.run(
             "INSERT INTO jobs_pause (scope, reason, by, until, created_at) "
             "VALUES (%s, %s, %s, %s, jobs_clock()) ON CONFLICT (scope) DO UPDATE "
             "SET reason = excluded.reason, by = excluded.by, until = excluded.until",
-            [scope, reason, by, until],
+            [scope, reason, who, until],
         )
-        payload = {"scope": scope, "by": by, "reason": reason, "until": until}
+        payload = {"scope": scope, "by": who, "reason": reason, "until": until}
         outbox.tell("jobs.scope.paused", payload, key=f"scope:{scope}")
         closures.refresh(wait=True)
+        if running == "stop":
+            act.note(asked_to_stop=_stop_running(scope))
         return Pause.objects.using(sql.alias()).get(scope=scope)
 
 
-def resume(scope: str, *, by: str, reason: str) -> bool:
+@contextmanager
+def _act(verb: str, scope: str, by: By, reason: str) -> Iterator[acts.Act]:
+    with acts.on(
+        f"scope.{verb}", kind="scope", id=scope, permission="pause_queue", by=by, reason=reason,
+        needs_reason=True,
+    ) as act:  # fmt: skip
+        yield act
+
+
+_STOP = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE state = 'running' AND {column} = ANY (%s)
+  AND preempted_by IS NULL ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_job j SET preempted_by = %s, preempt_asked_at = jobs_clock() FROM l WHERE j.id = l.id
+"""
+_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}
+
+
+def _stop_running(scope: str) -> int:
+    """Running jobs of the scope are to stop and wait; answers how many."""
+    names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
+    return sql.run(
+        _STOP.format(column=_COLUMNS[scopes.split(scope)[0]]), [names, STOPPED_BY_PEOPLE]
+    )
+
+
+def resume(scope: str, *, by: By, reason: str) -> bool:
     """The scope's pause is over; False where it had none. A blackout window stays in force."""
     scope = scopes.checked(scope)
-    by, reason = checked_by(by), checked_reason(reason)
-    with transaction.atomic(using=sql.alias()):
+    with _act("resume", scope, by, reason) as act:
+        reason, who = act.reason, act.name
         gone = sql.run("DELETE FROM jobs_pause WHERE scope = %s", [scope])
         if gone:
-            payload = {"scope": scope, "by": by, "reason": reason}
+            payload = {"scope": scope, "by": who, "reason": reason}
             outbox.tell("jobs.scope.resumed", payload, key=f"scope:{scope}")
         closures.refresh(wait=True)
+        act.count = gone
     return gone > 0
 
 
@@ -57,7 +103,8 @@ def paused() -> list[Pause]:
     return [pause for pause in known if pause.until is None or pause.until > now]
 
 
-def _check_until(until: object) -> None:
+def check_until(until: object) -> None:
+    """The end of what people set lies ahead, where it has one."""
     if until is None:
         return
     if not isinstance(until, datetime) or until.utcoffset() is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -10,12 +12,13 @@ from django.db import IntegrityError, transaction
 from jobs import registry, sensitive
 from jobs.engine import intake, keys, sql
 from jobs.engine.drafts import Draft
-from jobs.errors import KeyTaken, NotAllowed, UnknownJob
+from jobs.errors import InvalidOption, KeyTaken, NotAllowed, UnknownJob
 from jobs.limits import Unique
-from jobs.operate import doubts
+from jobs.operate import acts, doubts
 from jobs.operate.lineages import unfinished
 from jobs.operate.retry import close_dead_letter
 from jobs.payloads import Payload
+from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
 
 _COLUMNS = """kind, queue, state, priority, payload::text, payload_version, tenant, tags,
@@ -23,15 +26,55 @@ _COLUMNS = """kind, queue, state, priority, payload::text, payload_version, tena
 
 
 def replay(
-    job_id: UUID, *, by: str, reason: str = "", payload: Payload | None = None, **options: Any
+    job_id: UUID,
+    *,
+    by: By,
+    reason: str = "",
+    payload: Payload | None = None,
+    payload_patch: Mapping[str, Any] | None = None,
+    same_lineage: bool = True,
+    **options: Any,
 ) -> UUID:
     """The id of the new job, which carries the old payload (or the given one) and its keys.
+
+    ``payload_patch`` is merged into the old payload (RFC 7386: None takes a field away). Without
+    ``same_lineage`` the new job is one of its own: no key is carried over, and it may run beside
+    others of the old one's line.
 
     ``options`` overrides those of the old job. Of a line of replays at most one job is unfinished.
     Of a job that did not succeed, effects that have happened do not happen again, unless the
     payload is another. Raises NotAllowed where the old one has not ended, one of its effects is in
     doubt, its kind forbids replays, or another of its line is unfinished.
     """
+    with acts.on_job("job.replay", job_id, permission="replay_job", by=by, reason=reason) as act:
+        new = carry_out(
+            job_id,
+            by=act.name,
+            reason=reason,
+            payload=payload,
+            payload_patch=payload_patch,
+            same_lineage=same_lineage,
+            **options,
+        )
+        act.note(new=new, same_lineage=same_lineage)
+        if payload is not None or payload_patch is not None:
+            act.note(payload="edited")
+        return new
+
+
+def carry_out(
+    job_id: UUID,
+    *,
+    by: str,
+    reason: str = "",
+    payload: Payload | None = None,
+    payload_patch: Mapping[str, Any] | None = None,
+    same_lineage: bool = True,
+    **options: Any,
+) -> UUID:
+    """The same, for whoever has asked and written down already."""
+    if payload is not None and payload_patch is not None:
+        raise InvalidOption("payload_patch", "goes without payload")
     with transaction.atomic(using=sql.alias()):
         old = _locked(job_id)
         if old["state"] not in FINAL_STATES:
@@ -41,27 +84,60 @@ def replay(
             raise NotAllowed("replay", job_id, f"of kind {old['kind']}, which forbids it", [])
         if doubts.is_in_doubt(job_id):
             raise NotAllowed("replay", job_id, "in doubt about an effect; resolve that first", [])
-        if running := unfinished(old["lineage"]):
+        if same_lineage and (running := unfinished(old["lineage"])):
             raise NotAllowed("replay", job_id, f"succeeded by {running}, which is unfinished", [])
-        carried = payload or handler.payload.from_text(
-            old["payload"],
-            old["payload_version"],
-            sensitive.place_of(old["payload"], job_id, old["tenant"]),
-        )
-        new = _insert(old, Draft(carried, **{**_options(old), **options}))
-        sql.run(
-            "UPDATE jobs_job SET replay_of = %s, lineage = %s WHERE id = %s",
-            [job_id, old["lineage"], new],
-        )
-        sql.run(
-            "UPDATE jobs_job SET replayed_by = %s, lineage = %s WHERE id = %s",
-            [new, old["lineage"], job_id],
-        )
-        if payload is None and old["state"] != JobState.SUCCEEDED:
+        carried = payload or _payload(old, handler.payload, payload_patch)
+        draft = Draft(carried, **{**_options(old), **options})
+        if same_lineage:
+            new = _insert(old, draft)
+            _link(job_id, new, old["lineage"])
+            sql.run("UPDATE jobs_key SET job_id = %s WHERE job_id = %s", [new, job_id])
+        else:
+            new = _insert({**old, "unique_key": None}, draft)
+            _link(job_id, new, None)
+        is_same = payload is None and not payload_patch
+        if is_same and same_lineage and old["state"] != JobState.SUCCEEDED:
             doubts.carry_over(job_id, new)
-        sql.run("UPDATE jobs_key SET job_id = %s WHERE job_id = %s", [new, job_id])
         close_dead_letter(job_id, "replayed", by, reason)
     return new
+
+
+def _payload(old: dict[str, Any], model: type[Payload], patch: Mapping[str, Any] | None) -> Payload:
+    """The old payload, with the patch merged into what it shows in clear."""
+    place = sensitive.place_of(old["payload"], old["id"], old["tenant"])
+    if patch is None:
+        return model.from_text(old["payload"], old["payload_version"], place)
+    if not isinstance(patch, Mapping):
+        raise InvalidOption("payload_patch", f"must be an object, got {type(patch).__name__}")
+    clear = json.loads(sensitive.opened(old["payload"], place))
+    current = model.upcast(clear, old["payload_version"])
+    try:
+        merged = json.dumps(_merged(current, patch))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidOption("payload_patch", f"is no JSON: {error}") from None
+    return model.from_text(merged, model.version)
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return patch
+    made = dict(old) if isinstance(old, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            made.pop(name, None)
+        else:
+            made[name] = _merged(made.get(name), value)
+    return made
+
+
+def _link(old: UUID, new: UUID, lineage: UUID | None) -> None:
+    """The new job follows the old one; in its line, where it has one."""
+    sql.run("UPDATE jobs_job SET replay_of = %s, lineage = %s WHERE id = %s", [old, lineage, new])
+    sql.run(
+        "UPDATE jobs_job SET replayed_by = %s, lineage = coalesce(%s, lineage) WHERE id = %s",
+        [new, lineage, old],
+    )
 
 
 def _insert(old: dict[str, Any], draft: Draft) -> UUID:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from jobs.clockwork import aware
 from jobs.engine import keys, sql
+from jobs.engine.drafts import EARLIEST, LATEST
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, KeyTaken, NotAllowed, UnknownJob
+from jobs.operate import acts
 from jobs.operate.lineages import unfinished
+from jobs.principals import By
 from jobs.states import RETRYABLE_STATES
 
 # The budget is raised so that at least ``attempts`` more failures are allowed; the counters of
 # the past stay. Crashes begin anew: a person has looked.
 _RETRY = """
-UPDATE jobs_job SET state = 'pending', finished_at = NULL, reason = '', wait = 0,
-  run_at = jobs_clock(), rank = (extract(epoch FROM jobs_clock()) * 1000)::bigint - priority * %s,
-  max_attempts = greatest(max_attempts, failures + %s), crashes = 0, releases = 0,
+UPDATE jobs_job SET state = 'pending', finished_at = NULL, reason = '',
+  wait = CASE WHEN %s::timestamptz > jobs_clock() THEN 1 ELSE 0 END,
+  run_at = coalesce(%s::timestamptz, jobs_clock()),
+  rank = (extract(epoch FROM coalesce(%s::timestamptz, jobs_clock())) * 1000)::bigint
+    - priority * %s,
+  max_attempts = CASE WHEN %s THEN max_attempts ELSE greatest(max_attempts, failures + %s) END,
+  failures = CASE WHEN %s THEN 0 ELSE failures END,
+  crashes = 0, releases = 0,
   attempt = greatest(attempt, failures),
   expires_at = CASE WHEN expires_at <= jobs_clock() THEN NULL ELSE expires_at END,
   cancel_requested_at = NULL, cancel_reason = '', cancel_by = '', cancel_forced = false,
@@ -34,24 +44,46 @@ WHERE id = %s
 """
 
 
-def retry(job_id: UUID, *, by: str, reason: str = "", attempts: int = 1) -> None:
+def retry(
+    job_id: UUID,
+    *,
+    by: By,
+    reason: str = "",
+    attempts: int | None = None,
+    reset: bool = False,
+    at: datetime | None = None,
+) -> None:
     """The failed, cancelled or expired job waits for another run, with ``attempts`` more at least.
 
-    Its open dead letter is closed as retried, and its batch is open to callbacks again. Raises
-    NotAllowed in any other state and where a replay of it is unfinished, KeyTaken where another
-    unfinished job has its unique key.
+    With ``reset`` its budget is as it was at first; ``at`` holds it back until then. Its open dead
+    letter is closed as retried, and its batch is open to callbacks again. Raises NotAllowed in any
+    other state and where a replay of it is unfinished, KeyTaken where another unfinished job has
+    its unique key.
     """
-    if not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= 1000:
-        raise InvalidOption("attempts", f"must be a whole number from 1 to 1000, got {attempts!r}")
+    with acts.on_job("job.retry", job_id, permission="retry_job", by=by, reason=reason) as act:
+        state = carry_out(job_id, by=act.name, reason=reason, attempts=attempts, reset=reset, at=at)
+        act.changed({"state": state}, {"state": "pending"})
+        if reset or attempts is not None:
+            act.note(attempts=attempts, reset=reset)
+
+
+def carry_out(
+    job_id: UUID,
+    *,
+    by: str,
+    reason: str = "",
+    attempts: int | None = None,
+    reset: bool = False,
+    at: datetime | None = None,
+) -> str:
+    """The same, for whoever has asked and written down already; answers the state before."""
+    more, start = _checked(attempts, reset, at)
     with transaction.atomic(using=sql.alias()):
         state, batch, kind, tenant, key, lineage = _locked(job_id)
-        if state not in RETRYABLE_STATES:
-            raise NotAllowed("retry", job_id, state, sorted(RETRYABLE_STATES))
-        if lineage is not None and (other := unfinished(lineage)):
-            raise NotAllowed("retry", job_id, f"succeeded by {other}, which is unfinished", [])
+        _check_state(job_id, state, lineage)
         try:
             with transaction.atomic(using=sql.alias()):
-                sql.run(_RETRY, [PRIORITY_STEP_MS, attempts, by, reason or "retry", job_id])
+                sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", job_id])
         except IntegrityError as error:
             other = keys.holder(kind, tenant, key) if key else None
             if other is None:
@@ -62,6 +94,29 @@ def retry(job_id: UUID, *, by: str, reason: str = "", attempts: int = 1) -> None
             counted = [int(state == s) for s in ("failed", "cancelled", "expired")]
             sql.run(_REOPEN, [*counted, batch])
     after_commit(None)
+    return state
+
+
+def _check_state(job_id: UUID, state: str, lineage: UUID | None) -> None:
+    if state not in RETRYABLE_STATES:
+        raise NotAllowed("retry", job_id, state, sorted(RETRYABLE_STATES))
+    if lineage is not None and (other := unfinished(lineage)):
+        raise NotAllowed("retry", job_id, f"succeeded by {other}, which is unfinished", [])
+
+
+def _checked(attempts: object, reset: object, at: datetime | None) -> tuple[int, list[object]]:
+    """How many attempts more, and how the start is written."""
+    if not isinstance(reset, bool):
+        raise InvalidOption("reset", f"must be True or False, got {reset!r}")
+    if reset and attempts is not None:
+        raise InvalidOption("attempts", "goes without reset")
+    if attempts is None:
+        attempts = 1
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= 1000:
+        raise InvalidOption("attempts", f"must be a whole number from 1 to 1000, got {attempts!r}")
+    if at is not None and not EARLIEST <= aware("at", at) <= LATEST:
+        raise InvalidOption("at", f"must lie between {EARLIEST.year} and {LATEST.year}")
+    return attempts, [at, at, at, PRIORITY_STEP_MS]
 
 
 def close_dead_letter(job_id: UUID, state: str, by: str, reason: str) -> None:

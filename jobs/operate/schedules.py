@@ -6,27 +6,26 @@ is wrong.
 
 from __future__ import annotations
 
-import logging
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, cast
 from uuid import UUID
 
-from django.db import transaction
-
-from jobs import timetable
+from jobs import registry, timetable
 from jobs.backoff import Duration
 from jobs.clockwork import aware, upcoming
 from jobs.engine import schedules as engine
 from jobs.engine import sql, timetables
-from jobs.engine.timetables import Row
-from jobs.errors import InvalidOption
+from jobs.engine.timetables import Row, schedule_place
+from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
 from jobs.names import label_problem
-from jobs.operate.words import checked_by, checked_reason
+from jobs.operate import acts
+from jobs.operate.targets import Place
 from jobs.payloads import Payload
+from jobs.principals import By
 from jobs.timetable import Missed, Overlap
-
-log = logging.getLogger("jobs.schedules")
 
 PREVIEW_LIMIT = 100
 
@@ -35,7 +34,7 @@ def create(
     name: str,
     payload: Payload,
     *,
-    by: str,
+    by: By,
     reason: str,
     cron: str | None = None,
     interval: Duration | None = None,
@@ -45,32 +44,148 @@ def create(
     **options: Any,
 ) -> Schedule:
     """The schedule exists and makes its jobs from now on. Options as for ``jobs.schedule``."""
-    by, reason = checked_by(by), checked_reason(reason)
-    made = timetable.timetable(
-        name,
-        payload,
-        cron=cron,
-        interval=interval,
-        time_zone=time_zone,
-        missed=missed,
-        overlap=overlap,
-        options=options,
-    )
-    if not timetables.insert(made, is_declared=False):
-        raise InvalidOption("name", f"there is a schedule {name!r} already")
-    log.info("schedule %s made by %s: %s", name, by, reason)
-    return find(name)
+    with _act("create", name, by, reason, place=place_of(payload, options)) as act:
+        made = timetable.timetable(
+            name,
+            payload,
+            cron=cron,
+            interval=interval,
+            time_zone=time_zone,
+            missed=missed,
+            overlap=overlap,
+            options=options,
+        )
+        if not timetables.insert(made, is_declared=False):
+            raise InvalidOption("name", f"there is a schedule {name!r} already")
+        row = find(name)
+        act.changed({}, shown(row))
+        return row
 
 
-def remove(name: str, *, by: str, reason: str) -> None:
+def place_of(payload: object, options: Mapping[str, Any]) -> Place:
+    """To whom a schedule with such jobs belongs."""
+    handler = registry.find(payload.kind) if isinstance(payload, Payload) else None
+    queue = options.get("queue") or (handler.queue if handler else "")
+    return Place(str(options.get("tenant") or ""), str(queue))
+
+
+def shown(row: Schedule) -> dict[str, Any]:
+    """What the audit shows of a schedule: no payload."""
+    names = ("kind", "cron", "interval", "time_zone", "missed", "overlap", "options", "enabled")
+    return {name: getattr(row, name) for name in names}
+
+
+@contextmanager
+def _act(
+    verb: str, name: str, by: By, reason: str, place: Place | None = None
+) -> Iterator[acts.Act]:
+    with acts.on(
+        f"schedule.{verb}", kind="schedule", id=name, permission="manage_schedule", by=by,
+        reason=reason, needs_reason=True, place=place,
+    ) as act:  # fmt: skip
+        yield act
+
+
+def remove(name: str, *, by: By, reason: str) -> None:
     """The schedule is gone; its jobs stay. One that the code declares can only be paused."""
-    by, reason = checked_by(by), checked_reason(reason)
-    with transaction.atomic(using=sql.alias()):
+    with _act("remove", name, by, reason) as act:
+        act.changed(shown(find(name)), {})
         row = _lock(name)
         if row.is_declared and row.enabled:
             raise InvalidOption("name", f"schedule {name!r} is declared in code; pause it instead")
         sql.run("DELETE FROM jobs_schedule WHERE id = %s", [row.id])
-    log.info("schedule %s removed by %s: %s", name, by, reason)
+
+
+def edit(
+    name: str,
+    *,
+    by: By,
+    reason: str,
+    payload: Payload | None = None,
+    cron: str | None = None,
+    interval: Duration | None = None,
+    time_zone: str | None = None,
+    missed: Missed | None = None,
+    overlap: Overlap | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Schedule:
+    """The schedule has these new values from its next slot on; what is not given stays.
+
+    ``options`` replaces all of them. One that the code declares is changed there.
+    """
+    with _act("edit", name, by, reason) as act:
+        row = _lock(name)
+        if row.is_declared:
+            raise InvalidOption("name", f"schedule {name!r} is declared in code; change it there")
+        before = find(name)
+        if cron is None and interval is None:
+            cron, interval = row.cron or None, row.interval
+            zone = time_zone or (row.time_zone if cron else None)
+        else:
+            zone = time_zone or (row.time_zone if cron and row.cron else None)
+        kept = timetable.revived(before.options) if options is None else options
+        if payload is None:
+            model = registry.get(row.kind).payload
+            payload = model.from_text(row.payload, row.payload_version, schedule_place(name))
+        made = timetable.timetable(
+            name,
+            payload,
+            cron=cron,
+            interval=interval,
+            time_zone=zone,
+            missed=missed or cast("Missed", before.missed),
+            overlap=overlap or cast("Overlap", before.overlap),
+            options=kept,
+        )
+        if not act.principal.scope.covers(*place_of(payload, made.options)):
+            raise InvalidOption("options", "put its jobs where you may not act")
+        timetables.adapt(row, made)
+        changed = find(name)
+        act.changed(shown(before), shown(changed))
+        if payload.kind != row.kind or changed.payload != before.payload:
+            act.note(payload="edited")
+        return changed
+
+
+BACKFILL_LIMIT = 1000
+
+
+def backfill(name: str, start: datetime, end: datetime, *, by: By, reason: str) -> list[UUID]:
+    """Each slot from ``start`` to ``end`` that has no job gets one; answers their ids.
+
+    The past only, and at most a thousand slots; jobs may overlap. ``backfill_preview`` shows
+    which slots that concerns.
+    """
+    with _act("backfill", name, by, reason) as act:
+        row = _lock(name)
+        slots = _gaps(row, start, end)
+        made = [job for slot in slots if (job := engine.make_job(row, slot)) is not None]
+        act.count = len(made)
+        act.note(start=start, end=end)
+        return made
+
+
+def backfill_preview(name: str, start: datetime, end: datetime) -> list[datetime]:
+    """The slots from ``start`` to ``end`` that have no job."""
+    return _gaps(_known(timetables.read("name = %s", [_text(name)]), name), start, end)
+
+
+def _gaps(row: Row, start: datetime, end: datetime) -> list[datetime]:
+    begin, until = aware("start", start), aware("end", end)
+    if until > row.now:
+        raise InvalidOption("end", "lies ahead: only what has passed can be made up for")
+    if begin > until:
+        raise InvalidOption("start", "is later than the end")
+    slots = upcoming(row.rule(), begin - timedelta(microseconds=1), BACKFILL_LIMIT + 1)
+    slots = [slot for slot in slots if slot <= until]
+    if len(slots) > BACKFILL_LIMIT:
+        raise InvalidOption("end", f"makes more than {BACKFILL_LIMIT} slots; take a shorter time")
+    have = sql.rows(
+        "SELECT slot_at FROM jobs_job WHERE schedule_id = %s AND slot_at = ANY (%s)",
+        [row.id, slots],
+    )
+    taken = {slot for (slot,) in have}
+    return [slot for slot in slots if slot not in taken]
 
 
 _PAUSE = """
@@ -79,17 +194,16 @@ UPDATE jobs_schedule SET paused_at = jobs_clock(), paused_by = %s, paused_reason
 """
 
 
-def pause(name: str, *, by: str, reason: str, until: datetime | None = None) -> Schedule:
+def pause(name: str, *, by: By, reason: str, until: datetime | None = None) -> Schedule:
     """The schedule makes no jobs until somebody resumes it, or by itself from ``until`` on."""
-    by, reason = checked_by(by), checked_reason(reason)
-    if until is not None:
-        aware("until", until)
-    with transaction.atomic(using=sql.alias()):
+    with _act("pause", name, by, reason) as act:
+        if until is not None:
+            aware("until", until)
         row = _lock(name)
+        act.note(until=until)
         if until is not None and until <= row.now:
             raise InvalidOption("until", f"{until} has passed already")
-        sql.run(_PAUSE, [by, reason, until, row.id])
-    log.info("schedule %s paused by %s: %s", name, by, reason)
+        sql.run(_PAUSE, [act.name, act.reason, until, row.id])
     return find(name)
 
 
@@ -99,32 +213,29 @@ UPDATE jobs_schedule SET paused_at = NULL, paused_by = '', paused_reason = '',
 """
 
 
-def resume(name: str, *, by: str, reason: str) -> Schedule:
+def resume(name: str, *, by: By, reason: str) -> Schedule:
     """The schedule goes on with the next slot from now; those of the pause are not made up."""
-    by, reason = checked_by(by), checked_reason(reason)
-    with transaction.atomic(using=sql.alias()):
+    with _act("resume", name, by, reason):
         row = _lock(name)
         if row.paused_at is None:
             raise InvalidOption("name", f"schedule {name!r} is not paused")
         sql.run(_RESUME, [row.resumed_after(row.now), row.id])
-    log.info("schedule %s resumed by %s: %s", name, by, reason)
     return find(name)
 
 
-def run_now(name: str, *, by: str, reason: str) -> UUID:
+def run_now(name: str, *, by: By, reason: str) -> UUID:
     """A job of the schedule beside its slots, also while it is paused; answers the job's id.
 
     With ``overlap="skip"`` it is refused while an earlier job is unfinished.
     """
-    by, reason = checked_by(by), checked_reason(reason)
-    with transaction.atomic(using=sql.alias()):
+    with _act("run_now", name, by, reason) as act:
         row = _lock(name)
         if row.overlap == "skip" and (busy := engine.unfinished(row.id)):
             raise InvalidOption("overlap", f"job {busy} of schedule {name!r} is unfinished")
         made = engine.make_job(row, None)
         if made is None:
             raise InvalidOption("unique", "an earlier job has the unique key of this schedule")
-    log.info("schedule %s run by %s: %s", name, by, reason)
+        act.note(job=made)
     return made
 
 
@@ -140,7 +251,7 @@ def find(name: str) -> Schedule:
     """The schedule of this name; raises InvalidOption."""
     found = Schedule.objects.using(sql.alias()).filter(name=_text(name)).first()
     if found is None:
-        raise InvalidOption("name", f"there is no schedule {name!r}")
+        raise UnknownTarget("schedule", name)
     return found
 
 
@@ -155,7 +266,7 @@ def _lock(name: str) -> Row:
 
 def _known(rows: list[Row], name: str) -> Row:
     if not rows:
-        raise InvalidOption("name", f"there is no schedule {name!r}")
+        raise UnknownTarget("schedule", name)
     return rows[0]
 
 

@@ -25,6 +25,7 @@ from jobs.states import (
 FUNCTIONS = (
     "jobs_clock",
     "jobs_guard",
+    "jobs_remember",
     "jobs_guard_effect",
     "jobs_refuse",
     "jobs_enqueue",
@@ -57,9 +58,11 @@ FUNCTIONS = (
     "jobs_tell_limit",
     "jobs_tell_breaker",
     "jobs_tell_effect",
+    "jobs_audit_fixed",
 )
 TELLERS = {
     "jobs_job_tell": "jobs_job",
+    "jobs_job_remember": "jobs_job",
     "jobs_attempt_tell": "jobs_attempt",
     "jobs_batch_tell": "jobs_batch",
     "jobs_limiter_tell": "jobs_limiter",
@@ -68,8 +71,9 @@ TELLERS = {
     "jobs_breaker_tell_new": "jobs_breaker",
     "jobs_effect_tell": "jobs_effect",
     "jobs_feed_fixed": "jobs_feed",
+    "jobs_audit_fixed": "jobs_audit",
 }
-"""The triggers that tell events, and the one that keeps the feed as it is, by their tables."""
+"""The triggers that tell events, and those that keep feed and audit as they are, by table."""
 TABLES = tuple(sorted(m._meta.db_table for m in apps.get_app_config("jobs").get_models()))
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})

@@ -11,7 +11,8 @@ from jobs import sensitive
 from jobs.engine import sql
 from jobs.errors import UnknownJob
 from jobs.models import Job
-from jobs.operate.words import checked_by, checked_reason
+from jobs.operate import acts
+from jobs.principals import By
 from jobs.redaction import redact
 
 log = logging.getLogger("jobs.privacy")
@@ -30,15 +31,18 @@ def public_data(data: Any) -> Any:
     return redact(sensitive.masked(data), patterns=False)
 
 
-def reveal_payload(job_id: UUID, *, by: str, reason: str) -> dict[str, Any]:
+def reveal_payload(job_id: UUID, *, by: By, reason: str) -> dict[str, Any]:
     """The job's payload in clear, for a person who has to know; who asked, and why, is logged."""
-    name, why = checked_by(by), checked_reason(reason)
-    found = sql.rows("SELECT payload::text, tenant FROM jobs_job WHERE id = %s", [job_id])
-    if not found:
-        raise UnknownJob(job_id)
-    [(text, tenant)] = found
-    data: dict[str, Any] = json.loads(
-        sensitive.opened(text, sensitive.place_of(text, job_id, tenant))
-    )
-    log.warning("the payload of job %s was revealed to %s: %s", job_id, name, why)
+    with acts.on_job(
+        "job.reveal_payload", job_id, permission="reveal_payload", by=by, reason=reason,
+        needs_reason=True,
+    ) as act:  # fmt: skip
+        found = sql.rows("SELECT payload::text, tenant FROM jobs_job WHERE id = %s", [job_id])
+        if not found:
+            raise UnknownJob(job_id)
+        [(text, tenant)] = found
+        data: dict[str, Any] = json.loads(
+            sensitive.opened(text, sensitive.place_of(text, job_id, tenant))
+        )
+        log.warning("the payload of job %s was revealed to %s: %s", job_id, act.name, act.reason)
     return data

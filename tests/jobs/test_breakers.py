@@ -352,7 +352,7 @@ def test_a_probe_that_was_forgotten_by_a_reset_decides_nothing(name: str, clock:
 
 
 def test_an_unknown_breaker_is_not_reset() -> None:
-    with pytest.raises(jobs.BreakerError, match="there is no breaker 'nobody'"):
+    with pytest.raises(jobs.UnknownTarget, match="there is no breaker 'nobody'"):
         operate.reset("nobody", by="ann")
 
 

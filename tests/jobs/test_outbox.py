@@ -552,7 +552,7 @@ def test_an_action_names_what_is_wrong(action: Any) -> None:
         ((found, {"by": "", "reason": "x"}), "^by: "),
         ((found, {"by": "ann", "reason": ""}), "^reason: "),
         ((0, {"by": "ann", "reason": "x"}), "there is no event 0"),
-        (("1", {"by": "ann", "reason": "x"}), "^number: must be"),
+        (("1", {"by": "ann", "reason": "x"}), "there is no event '1'"),
     ]:
         with pytest.raises(jobs.JobsError, match=problem):
             action(arguments[0], **arguments[1])

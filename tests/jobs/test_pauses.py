@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import threading
 from collections.abc import Callable
@@ -279,10 +280,11 @@ def test_a_window_that_makes_no_sense_is_refused(option: str, value: Any, proble
 def test_a_time_with_a_zone_and_an_unknown_window_are_refused() -> None:
     with pytest.raises(InvalidOption, match=r"^start: must be a time"):
         blackouts.create("queue:default", time(1, tzinfo=UTC), time(2), **WHO)
-    with pytest.raises(UnknownBlackout, match="no blackout window 404"):
+    with pytest.raises(UnknownBlackout, match="no blackout 404"):
         blackouts.delete(404, **WHO)
+    number = blackouts.create("queue:default", time(1), time(2), **WHO).pk
     with pytest.raises(InvalidOption, match=r"^color: is none of"):
-        blackouts.update(404, by="ann", color="red")
+        blackouts.update(number, by="ann", color="red")
 
 
 def test_a_preview_shows_the_week_and_whom_it_holds(set_clock: SetClock) -> None:
@@ -612,7 +614,7 @@ def test_the_command_pauses_lists_and_resumes(
     assert lines[0].split() == ["CLOSED", "UNTIL", "WHY"]
     assert lines[1].startswith("kind:test.noop  2040-01-02T13:00:00+00:00  blackout window")
     assert lines[2].startswith("queue:default   2040-01-02T14:00:00+00:00  paused by ")
-    assert lines[2].endswith("(command line): moving")
+    assert lines[2].endswith(f"paused by {getpass.getuser()}: moving")
     call_command("jobs", "pauses", "resume", "queue:default", "--reason=moved", "--json")
     [left] = json.loads(capsys.readouterr().out)
     assert left == {

@@ -8,17 +8,20 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.cli import (
+    bulk,
     demo,
     dispatch,
     doctor,
     explain,
     keys,
+    operating,
     outbox,
     pauses,
     relay,
     retention,
     run,
     schedules,
+    watch,
     worker,
 )
 from jobs.errors import JobsError
@@ -35,9 +38,11 @@ MODULES = (
     retention,
     schedules,
     keys,
+    bulk,
+    watch,
     demo,
 )
-VERBS = {module.VERB.name: module.VERB for module in MODULES}
+VERBS = {verb.name: verb for verb in (*(module.VERB for module in MODULES), *operating.VERBS)}
 
 
 class Command(BaseCommand):

@@ -1,0 +1,33 @@
+"""The REST API: ready to be mounted, or as a router inside of a project's own ``NinjaAPI``.
+
+::
+
+    urlpatterns += [path("api/v1/", build_api().urls)]
+    api.add_router("/jobs-desk", build_router(auth=my_login, include={"jobs", "queues"}))
+
+``auth``, ``problem``, ``paging`` and ``idempotency`` are for endpoints of the project's own, which
+``endpoints.operation`` makes behave like those here.
+"""
+
+from __future__ import annotations
+
+from jobs.api import auth, conditional, idempotency, paging, problem
+from jobs.api.build import SECTIONS, build_api, build_router
+from jobs.api.endpoints import In, Section, operation
+from jobs.api.problem import Problem, install_problem_handlers
+
+__all__ = [
+    "SECTIONS",
+    "In",
+    "Problem",
+    "Section",
+    "auth",
+    "build_api",
+    "build_router",
+    "conditional",
+    "idempotency",
+    "install_problem_handlers",
+    "operation",
+    "paging",
+    "problem",
+]

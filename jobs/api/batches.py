@@ -1,0 +1,150 @@
+"""Batches: made, filled, sealed, watched, cancelled and retried."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Status
+
+from jobs.api import auth, conditional, paging, sight
+from jobs.api.endpoints import In, Section
+from jobs.api.jobs import _as_draft, _draft
+from jobs.api.schemas import (
+    BatchOut,
+    BatchProgressOut,
+    CancelIn,
+    CountOut,
+    JobOut,
+    ManyIn,
+    ManyOut,
+    RetryIn,
+    State,
+)
+from jobs.api.told import told_batch, told_job
+from jobs.engine import intake
+from jobs.operate import batches
+
+section = Section("batches")
+
+
+class BatchIn(In):
+    """An empty batch."""
+
+    name: str = Field("", max_length=200)
+    tenant: str | None = Field(None, max_length=120)
+
+
+class MembersIn(paging.PageIn):
+    """Which members."""
+
+    state: State | None = None
+
+
+@section.post("/batches", "batch_create", needs="enqueue_job", answer={201: BatchOut})
+def batch_create(request: HttpRequest, response: HttpResponse, body: BatchIn) -> Any:
+    """An open batch."""
+    who = auth.who(request)
+    own = who.scope.tenants
+    tenant = body.tenant
+    if tenant is None:
+        tenant = next(iter(own)) if own is not None and len(own) == 1 else ""
+    sight.check_tenant(who, tenant)
+    made = batches.batch(body.name, tenant=tenant)
+    response["Location"] = f"{request.path}/{made.id}"
+    return Status(201, told_batch(sight.batch(who, made.id)))
+
+
+@section.post(
+    "/batches/{uuid:batch_id}/jobs", "batch_add", needs="enqueue_job", answer={201: ManyOut}
+)
+def batch_add(request: HttpRequest, batch_id: UUID, body: ManyIn) -> Any:
+    """More members of an open batch, all or none."""
+    who = auth.who(request)
+    batch = sight.batch(who, batch_id)
+    drafts = []
+    for one in body.jobs:
+        one.batch = batch_id
+        if one.tenant is None:
+            one.tenant = batch.tenant
+        drafts.append(_as_draft(_draft(who, one)))
+    return Status(201, {"ids": intake.enqueue_many(drafts)})
+
+
+@section.post("/batches/{uuid:batch_id}/seal", "batch_seal", needs="enqueue_job", answer=BatchOut)
+def batch_seal(request: HttpRequest, batch_id: UUID) -> Any:
+    """The batch takes no more members."""
+    who = auth.who(request)
+    sight.batch(who, batch_id)
+    batches.seal(batch_id)
+    return told_batch(sight.batch(who, batch_id))
+
+
+@section.get("/batches", "batch_list", needs="view_batch", answer=paging.Listed[BatchOut])
+def batch_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.PageIn]) -> Any:
+    """Batches, newest first."""
+    return paging.page(request, response, sight.batches(auth.who(request)), wanted)
+
+
+@section.get("/batches/{uuid:batch_id}", "batch_get", needs="view_batch", answer=BatchProgressOut)
+def batch_get(request: HttpRequest, response: HttpResponse, batch_id: UUID) -> Any:
+    """How far a batch is."""
+    batch = sight.batch(auth.who(request), batch_id)
+    progress = batches.progress(batch_id)
+    told = {
+        **told_batch(batch),
+        "total": progress.total,
+        "rate_per_second": round(progress.rate, 3),
+        "eta_ms": None if progress.eta is None else round(progress.eta * 1000),
+        "causes": progress.causes,
+    }
+    tag = conditional.tag(batch, progress.total, progress.rate)
+    return conditional.fresh(request, response, tag) or told
+
+
+@section.get(
+    "/batches/{uuid:batch_id}/jobs",
+    "batch_jobs",
+    needs="view_batch",
+    answer=paging.Listed[JobOut],
+)
+def batch_jobs(
+    request: HttpRequest, response: HttpResponse, batch_id: UUID, wanted: Query[MembersIn]
+) -> Any:
+    """Members of a batch, newest first."""
+    who = auth.need(request, "view_job")
+    sight.batch(who, batch_id)
+    rows = sight.jobs(who).filter(batch_id=batch_id)
+    if wanted.state is not None:
+        rows = rows.filter(state=wanted.state)
+    found = paging.page(request, response, rows, wanted, filters={"state": wanted.state})
+    return {**found, "data": [told_job(job) for job in found["data"]]}
+
+
+@section.post(
+    "/batches/{uuid:batch_id}/cancel",
+    "batch_cancel",
+    needs="cancel_job",
+    answer=CountOut,
+    verb="batch.cancel",
+)
+def batch_cancel(request: HttpRequest, batch_id: UUID, body: CancelIn) -> Any:
+    """Cancel every member that has not ended."""
+    who = auth.who(request)
+    force = body.mode == "force"
+    return {"count": batches.cancel_rest(batch_id, by=who, reason=body.reason, force=force)}
+
+
+@section.post(
+    "/batches/{uuid:batch_id}/retry-failed",
+    "batch_retry_failed",
+    needs="retry_job",
+    answer=CountOut,
+    verb="batch.retry_failed",
+)
+def batch_retry_failed(request: HttpRequest, batch_id: UUID, body: RetryIn) -> Any:
+    """Retry every failed member that can be."""
+    who = auth.who(request)
+    found = batches.retry_failed(batch_id, by=who, reason=body.reason, attempts=body.attempts)
+    return {"count": found}

@@ -1,0 +1,206 @@
+"""Bulk operations: looked at first, then carried out by jobs of the platform."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Schema, Status
+from pydantic import ConfigDict
+
+from jobs.api import auth
+from jobs.api.endpoints import In, Section
+from jobs.api.schemas import WhyIn
+from jobs.models import Bulk
+from jobs.operate import bulk
+from jobs.operate.bulkplans import Care
+
+section = Section("bulk-operations")
+
+
+class TargetsIn(In):
+    """What is done, and with which jobs or dead letters: their ids, or a query."""
+
+    action: str = Field(min_length=1, max_length=60)
+    ids: list[UUID | int] | None = Field(None, min_length=1, max_length=1000)
+    query: str | None = Field(None, max_length=1000)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class BulkIn(TargetsIn):
+    """A bulk operation; a query needs the token of its preview."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    token: str | None = Field(None, max_length=4000)
+    per_minute: int | None = Field(None, ge=1, le=1_000_000)
+    canary: int = Field(0, ge=0, le=1000)
+    stop_at: float | None = Field(None, gt=0, le=1)
+
+
+class SampleOut(Schema):
+    """One of them."""
+
+    id: UUID
+    kind: str
+    state: str
+
+
+class PreviewOut(Schema):
+    """What it would do now."""
+
+    action: str
+    eligible: int
+    skipped: dict[str, int]
+    kinds: dict[str, int]
+    sample: list[SampleOut]
+    before: datetime
+    is_cut: bool
+    token: str
+
+
+class BulkOut(Schema):
+    """A bulk operation."""
+
+    id: UUID
+    action: str
+    query: str
+    by: str
+    reason: str
+    state: str
+    note: str
+    per_minute: int | None
+    canary: int
+    stop_at: float | None
+    total: int
+    done: int
+    skipped: int
+    failed: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class BulkProgressOut(BulkOut):
+    """A bulk operation and how fast it goes."""
+
+    rate_per_second: float
+    eta_ms: int | None
+
+
+class ItemOut(Schema):
+    """What became of one of them."""
+
+    id: int
+    job_id: UUID
+    letter_id: int | None
+    state: str
+    detail: str
+    result: UUID | None
+    decided_at: datetime | None
+
+
+class AfterIn(Schema):
+    """Which part of a list."""
+
+    model_config = ConfigDict(extra="forbid")
+    limit: int = Field(100, ge=1, le=200)
+
+
+class ItemsIn(AfterIn):
+    """Which items."""
+
+    after: int = Field(0, ge=0, lt=2**63)
+    state: Literal["waiting", "done", "skipped", "failed"] | None = None
+
+
+class BulksIn(AfterIn):
+    """Which operations."""
+
+    before: UUID | None = None
+
+
+def _told(row: Bulk) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in BulkOut.model_fields}
+
+
+@section.post("/bulk-operations/preview", "bulk_preview", needs="run_bulk", answer=PreviewOut)
+def bulk_preview(request: HttpRequest, body: TargetsIn) -> Any:
+    """What a bulk operation would do now; nothing is done."""
+    return bulk.preview(
+        body.action, ids=body.ids, query=body.query, by=auth.who(request), **_options(body)
+    )
+
+
+@section.post(
+    "/bulk-operations", "bulk_start", needs="run_bulk", answer={202: BulkOut}, verb="bulk.start"
+)
+def bulk_start(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
+    """Start a bulk operation."""
+    made = bulk.start(
+        body.action,
+        ids=body.ids,
+        query=body.query,
+        by=auth.who(request),
+        reason=body.reason,
+        token=body.token,
+        care=Care(per_minute=body.per_minute, canary=body.canary, stop_at=body.stop_at),
+        **_options(body),
+    )
+    response["Location"] = f"{request.path}/{made.id}"
+    return Status(202, _told(made))
+
+
+def _options(body: TargetsIn) -> dict[str, Any]:
+    from jobs.errors import InvalidOption
+
+    for name in body.options:
+        if name in ("ids", "query", "by", "reason", "token", "care", "action"):
+            raise InvalidOption(f"options.{name}", "is no option of an action")
+    return body.options
+
+
+@section.get("/bulk-operations", "bulk_list", needs="view_bulk", answer=list[BulkOut])
+def bulk_list(request: HttpRequest, wanted: Query[BulksIn]) -> Any:
+    """Bulk operations, newest first; ``before`` names the last one of the part before."""
+    found = bulk.every(by=auth.who(request), limit=wanted.limit, before=wanted.before)
+    return [_told(row) for row in found]
+
+
+@section.get(
+    "/bulk-operations/{uuid:bulk_id}", "bulk_get", needs="view_bulk", answer=BulkProgressOut
+)
+def bulk_get(request: HttpRequest, bulk_id: UUID) -> Any:
+    """How far a bulk operation is."""
+    found = bulk.progress(bulk_id, by=auth.who(request))
+    eta = None if found.eta is None else round(found.eta * 1000)
+    return {**_told(found.bulk), "rate_per_second": found.rate, "eta_ms": eta}
+
+
+@section.get(
+    "/bulk-operations/{uuid:bulk_id}/items", "bulk_items", needs="view_bulk", answer=list[ItemOut]
+)
+def bulk_items(request: HttpRequest, bulk_id: UUID, wanted: Query[ItemsIn]) -> Any:
+    """What became of each; ``after`` is the id of the last one of the part before."""
+    return bulk.items(
+        bulk_id, by=auth.who(request), state=wanted.state, after=wanted.after, limit=wanted.limit
+    )
+
+
+@section.post(
+    "/bulk-operations/{uuid:bulk_id}/abort", "bulk_abort", needs="run_bulk", answer=BulkOut,
+    verb="bulk.abort",
+)  # fmt: skip
+def bulk_abort(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
+    """Nothing more is done; what is done stays."""
+    return _told(bulk.abort(bulk_id, by=auth.who(request), reason=body.reason))
+
+
+@section.post(
+    "/bulk-operations/{uuid:bulk_id}/proceed", "bulk_proceed", needs="run_bulk", answer=BulkOut,
+    verb="bulk.proceed",
+)  # fmt: skip
+def bulk_proceed(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
+    """An operation whose job has failed is carried on."""
+    return _told(bulk.proceed(bulk_id, by=auth.who(request), reason=body.reason))

@@ -1,0 +1,71 @@
+"""How rows are told: slim, redacted, and more of them only where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+
+from jobs.models import Batch, DeadLetter, Job
+from jobs.models.guarded import Guarded
+from jobs.operate.shown import public_data, public_payload
+
+_JOB = (
+    "id kind queue state priority tenant tags created_at run_at expires_at queued_at started_at "
+    "finished_at attempt failures max_attempts reason error unique_key exclusive_key "
+    "correlation_id batch_id parent_id replay_of replayed_by schedule_id cancel_requested_at"
+)
+_BATCH = (
+    "id name tenant state total succeeded failed cancelled expired generation created_at "
+    "sealed_at finished_at"
+)
+_LETTER = (
+    "id job_id state kind queue tenant attempt reason fingerprint summary opened_at closed_at "
+    "expires_at"
+)
+
+
+def told_job(job: Job, include: Collection[str] = ()) -> dict[str, Any]:
+    """The job, with what is asked for besides."""
+    told = {name: getattr(job, name) for name in _JOB.split()}
+    told["timeout_ms"] = round(job.timeout * 1000)
+    if "payload" in include:
+        told["payload"] = public_payload(job)
+    if "progress" in include:
+        told["progress"] = public_data(job.progress)
+    if "attempts" in include:
+        told["attempts"] = attempts_of(job)
+    if "history" in include:
+        told["history"] = history_of(job)
+    return told
+
+
+def attempts_of(job: Job) -> list[Any]:
+    """The last attempts that did not succeed, oldest first."""
+    return list(reversed(job.attempts.order_by("-number")[:200]))
+
+
+def history_of(row: Guarded) -> list[dict[str, Any]]:
+    """The moves on the row."""
+    return [
+        {
+            "at": datetime.fromtimestamp(float(move[0]), UTC),
+            "source": move[1],
+            "target": move[2],
+            "by": move[3],
+            "reason": move[4],
+        }
+        for move in row.history
+        if len(move) >= 5
+    ]
+
+
+def told_batch(batch: Batch) -> dict[str, Any]:
+    return {name: getattr(batch, name) for name in _BATCH.split()}
+
+
+def told_letter(letter: DeadLetter, *, history: bool = False) -> dict[str, Any]:
+    told = {name: getattr(letter, name) for name in _LETTER.split()}
+    if history:
+        told["history"] = history_of(letter)
+    return told

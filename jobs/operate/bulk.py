@@ -1,0 +1,376 @@
+"""Acting on many jobs at once: looked at first, then done by jobs of the platform itself.
+
+::
+
+    seen = bulk.preview("retry", query="state:failed kind:mail.send", by=by)
+    made = bulk.start("retry", query="state:failed kind:mail.send", token=seen.token, by=by,
+                      reason="the provider is back", care=Care(per_minute=600, canary=5))
+    bulk.abort(made.id, by=by, reason="it is not")
+
+The query, the moment until which jobs count as created, and the scope of whoever starts it are
+frozen. Each job is acted on once, in the order of creation, and keeps its outcome.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.core import signing
+from django.db import transaction
+
+from jobs import registry
+from jobs.engine import intake, sql
+from jobs.errors import Denied, InvalidOption, NotAllowed
+from jobs.ids import uuid7
+from jobs.limits import Unique
+from jobs.models import Bulk, BulkItem
+from jobs.operate import acts, bulkrun, bulkscan, targets
+from jobs.operate.bulkjobs import RunBulk
+from jobs.operate.bulkplans import (
+    ACTIONS,
+    IDS_LIMIT,
+    Care,
+    action_of,
+    checked_care,
+    checked_options,
+    obstacle,
+    whole,
+)
+from jobs.operate.bulkscan import Found, Selection
+from jobs.operate.query import parse
+from jobs.operate.targets import Place
+from jobs.principals import By, Principal, Scope, principal
+
+__all__ = ["ACTIONS", "IDS_LIMIT", "Care", "Preview", "abort", "every", "find", "items",
+           "preview", "proceed", "progress", "start"]  # fmt: skip
+
+LOOK_LIMIT = 100_000
+"""Jobs that a preview counts; of more it says so."""
+SAMPLE = 5
+TOKEN_LIFE = timedelta(minutes=15)
+_SALT = "jobs.bulk.confirm"
+_QUERY_LIMIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a bulk operation would do now."""
+
+    action: str
+    eligible: int
+    skipped: dict[str, int]
+    """Jobs that would be passed by, by the reason."""
+    kinds: dict[str, int]
+    """Eligible jobs by their kind."""
+    sample: list[Found]
+    before: datetime
+    is_cut: bool
+    """Whether there are more than were counted."""
+    token: str = field(repr=False)
+    """Confirms this very operation, for a quarter of an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a bulk operation is."""
+
+    bulk: Bulk
+    waiting: int
+    rate: float
+    """Items decided per second, over the last minute."""
+    eta: float | None
+    """Seconds until the end at this rate; None where that cannot be told."""
+
+
+# ---- looking first
+
+
+def preview(
+    action: str,
+    *,
+    ids: Sequence[Any] | None = None,
+    query: str | None = None,
+    by: By,
+    **options: Any,
+) -> Preview:
+    """What ``start`` would do; nothing is done. Raises as ``start`` does."""
+    who = _allowed(action, by, "bulk.preview")
+    kept = checked_options(action, options)
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    kinds, skipped = Counter[str](), Counter[str]()
+    if _given(ids, query):
+        found = bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
+        groups = [(f.state, f.kind, f.letter is not None, 1) for f in found]
+        able = [f for f in found if not _obstacle(action, f.state, f.kind, f.letter is not None)]
+    else:
+        selection = _selection(action, query, now, who)
+        with transaction.atomic(using=sql.alias()):
+            groups = selection.groups(LOOK_LIMIT + 1)
+            able = _first_able(action, selection)
+    for state, kind, has_letter, count in groups:
+        if why := _obstacle(action, state, kind, has_letter):
+            skipped[why] += count
+        else:
+            kinds[kind] += count
+    seen = sum(kinds.values()) + sum(skipped.values())
+    return Preview(
+        action=action,
+        eligible=sum(kinds.values()),
+        skipped=dict(skipped.most_common()),
+        kinds=dict(kinds.most_common()),
+        sample=able[:SAMPLE],
+        before=now,
+        is_cut=seen > LOOK_LIMIT,
+        token=_token(action, kept, ids, query, now, who),
+    )
+
+
+def _first_able(action: str, selection: Selection) -> list[Found]:
+    """The first few that would be acted on, of the first page."""
+    page = selection.page(None, bulkrun.PAGE)
+    return [f for f in page if not _obstacle(action, f.state, f.kind, f.letter is not None)]
+
+
+def _obstacle(action: str, state: str, kind: str, has_letter: bool) -> str:
+    handler = registry.find(kind)
+    return obstacle(
+        action, state, kind, 1 if has_letter else None, handler is None or handler.replayable
+    )
+
+
+# ---- starting
+
+
+def start(
+    action: str,
+    *,
+    ids: Sequence[Any] | None = None,
+    query: str | None = None,
+    by: By,
+    reason: str,
+    token: str | None = None,
+    care: Care = Care(),  # noqa: B008 - frozen
+    **options: Any,
+) -> Bulk:
+    """The operation, which jobs of the platform carry out from now on.
+
+    A person who gives a query shows the token of its preview, whose bounds then hold. Ids that do
+    not exist within the scope raise UnknownJob or UnknownTarget, and nothing is done.
+    """
+    who = _allowed(action, by, "bulk.start")
+    kept, careful = checked_options(action, options), checked_care(action, care)
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    is_ids = _given(ids, query)
+    if token is not None:
+        before = _confirmed(token, action, kept, ids, query, now, who)
+    elif isinstance(by, Principal) and not is_ids:
+        raise InvalidOption("token", "is missing: look at a preview first, and show its token")
+    else:
+        before = now
+    made = uuid7()
+    with acts.on(
+        "bulk.start", kind="bulk", id=made, permission="run_bulk", by=by, reason=reason,
+        needs_reason=True, place=Place(),
+    ) as act:  # fmt: skip
+        bulk = Bulk(
+            id=made,
+            action=action,
+            options=kept,
+            query="",
+            before=before,
+            by=act.name,
+            via=who.via,
+            reason=act.reason,
+            scope=bulkscan.as_json(who.scope),
+            state="gathering" if not is_ids else "canary" if careful.canary else "running",
+            per_minute=careful.per_minute,
+            canary=careful.canary,
+            stop_at=careful.stop_at,
+        )
+        if is_ids:
+            on_letters = ACTIONS[action].on_letters
+            found = bulkscan.by_ids(list(ids or ()), who.scope, on_letters)
+            bulk.total, bulk.started_at = len(found), now
+        else:
+            found = []
+            bulk.query = _selection(action, query, before, who).query
+        bulk.save(using=sql.alias(), force_insert=True)
+        bulkrun.add(made, [(f.id, f.letter, f.created_at) for f in found])
+        act.count = bulk.total
+        act.note(bulk_action=action, query=bulk.query, options=kept)
+        _carry(made)
+    return find(made, by=by)
+
+
+def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
+    """An operation whose job was cancelled or has failed is carried on."""
+    bulk = find(bulk_id, by=by)
+    with acts.on(
+        "bulk.proceed", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
+        needs_reason=True, place=Place(),
+    ):  # fmt: skip
+        if bulk.is_over:
+            raise NotAllowed("proceed", bulk_id, bulk.state, ["gathering", "canary", "running"])
+        _carry(bulk_id)
+    return bulk
+
+
+def abort(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
+    """Nothing more is done; what is done stays. Raises NotAllowed where it is over."""
+    bulk = find(bulk_id, by=by)
+    with acts.on(
+        "bulk.abort", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
+        needs_reason=True, place=Place(),
+    ) as act:  # fmt: skip
+        aborted = sql.rows(
+            "UPDATE jobs_bulk SET state = 'aborted', note = %s, finished_at = jobs_clock() "
+            "WHERE id = %s AND state NOT IN ('aborted', 'done', 'stopped') "
+            "RETURNING done, skipped, failed",
+            [f"{act.name}: {act.reason}", bulk_id],
+        )
+        if not aborted:
+            state = find(bulk_id, by=by).state
+            raise NotAllowed("abort", bulk_id, state, ["gathering", "canary", "running"])
+        done, skipped, failed = aborted[0]
+        act.count = done
+        act.note(bulk_action=bulk.action, done=done, skipped=skipped, failed=failed)
+    return find(bulk_id, by=by)
+
+
+def _carry(bulk_id: UUID) -> None:
+    intake.enqueue(RunBulk(bulk_id=bulk_id), priority=50, unique=Unique(str(bulk_id)))
+
+
+# ---- seeing
+
+
+def find(bulk_id: UUID, *, by: By) -> Bulk:
+    """The operation; raises UnknownTarget where there is none that the caller may see."""
+    found = Bulk.objects.using(sql.alias()).filter(id=bulk_id).first()
+    if found is None or not _sees(principal(by).scope, found):
+        raise targets.unknown("bulk", bulk_id)
+    return found
+
+
+def every(*, by: By, limit: int = 100, before: UUID | None = None) -> list[Bulk]:
+    """The newest operations that the caller may see."""
+    whole("limit", limit, 1, IDS_LIMIT)
+    scope = principal(by).scope
+    found = Bulk.objects.using(sql.alias()).order_by("-created_at", "-id")
+    if before is not None:
+        last = find(before, by=by)
+        found = found.filter(created_at__lte=last.created_at).exclude(
+            created_at=last.created_at, id__gte=last.id
+        )
+    return [bulk for bulk in found[: limit if scope.is_everything else IDS_LIMIT]
+            if _sees(scope, bulk)][:limit]  # fmt: skip
+
+
+def items(
+    bulk_id: UUID, *, by: By, state: str | None = None, after: int = 0, limit: int = 100
+) -> list[BulkItem]:
+    """Items by their number, of this outcome only where one is given."""
+    whole("limit", limit, 1, IDS_LIMIT)
+    bulk = find(bulk_id, by=by)
+    found = BulkItem.objects.using(sql.alias()).filter(bulk=bulk, id__gt=after).order_by("id")
+    if state is not None:
+        if state not in ("waiting", "done", "skipped", "failed"):
+            raise InvalidOption("state", f"{state!r} is none of waiting, done, skipped, failed")
+        found = found.filter(state=state)
+    return list(found[:limit])
+
+
+def progress(bulk_id: UUID, *, by: By) -> Progress:
+    """How far it is, how fast, and how long it will take."""
+    bulk = find(bulk_id, by=by)
+    [(seconds,)] = sql.rows(
+        "SELECT extract(epoch FROM coalesce(%s, jobs_clock()) "
+        "- coalesce(%s, jobs_clock()))::float8",
+        [bulk.finished_at, bulk.started_at],
+    )
+    rate = bulk.decided / seconds if seconds > 0 else 0.0
+    if bulk.per_minute is not None:
+        rate = min(rate, bulk.per_minute / 60)
+    waiting = bulk.total - bulk.decided
+    known = rate > 0 and bulk.state in ("running", "canary")
+    return Progress(bulk, waiting, rate, waiting / rate if known else None)
+
+
+# ---- small parts
+
+
+def _allowed(action: str, by: By, what: str) -> Principal:
+    who = principal(by)
+    for permission in ("run_bulk", action_of(action).permission):
+        if not who.may(permission):
+            raise acts.deny(Denied(permission), by, what, kind="bulk")
+    return who
+
+
+def _given(ids: Sequence[Any] | None, query: str | None) -> bool:
+    """Whether ids are given, and not a query; raises InvalidOption where it is not one of both."""
+    if (ids is None) == (query is None):
+        raise InvalidOption("ids", "give either ids or a query")
+    return ids is not None
+
+
+def _selection(action: str, query: str | None, before: datetime, who: Principal) -> Selection:
+    if not isinstance(query, str) or len(query) > _QUERY_LIMIT:
+        raise InvalidOption("query", f"must be text of at most {_QUERY_LIMIT} characters")
+    asked = parse(query)
+    if not asked.terms:
+        raise InvalidOption("query", "is empty: say which jobs")
+    for permission in sorted(asked.permissions):
+        if not who.may(permission):
+            raise Denied(permission)
+    # Frozen, so that "two hours ago" is the same moment whenever a portion is looked for.
+    return Selection(str(asked.frozen(before)), before, who.scope, ACTIONS[action].on_letters)
+
+
+def _sees(scope: Scope, bulk: Bulk) -> bool:
+    """Whether all that the operation may touch lies within the scope."""
+    frozen = bulkscan.from_json(bulk.scope)
+    return all(
+        mine is None or (its is not None and its <= mine)
+        for mine, its in ((scope.tenants, frozen.tenants), (scope.queues, frozen.queues))
+    )
+
+
+def _token(
+    action: str, options: dict[str, Any], ids: Sequence[Any] | None, query: str | None,
+    before: datetime, who: Principal,
+) -> str:  # fmt: skip
+    content = _subject(action, options, ids, query, who)
+    return signing.dumps(
+        {"of": content, "before": before.isoformat(),
+         "until": (before + TOKEN_LIFE).isoformat()}, salt=_SALT, compress=True,
+    )  # fmt: skip
+
+
+def _confirmed(
+    token: str, action: str, options: dict[str, Any], ids: Sequence[Any] | None,
+    query: str | None, now: datetime, who: Principal,
+) -> datetime:  # fmt: skip
+    """The bound that was looked at; raises InvalidOption where it is another operation's token."""
+    try:
+        data = signing.loads(token, salt=_SALT)
+    except signing.BadSignature:
+        raise InvalidOption("token", "is none that a preview gave") from None
+    if data["of"] != _subject(action, options, ids, query, who):
+        raise InvalidOption("token", "confirms another operation: look at a preview of this one")
+    if now > datetime.fromisoformat(data["until"]):
+        raise InvalidOption("token", "is too old: look at a preview again")
+    return datetime.fromisoformat(data["before"])
+
+
+def _subject(
+    action: str, options: dict[str, Any], ids: Sequence[Any] | None, query: str | None,
+    who: Principal,
+) -> list[Any]:  # fmt: skip
+    wanted = sorted({str(one) for one in ids}) if ids is not None else None
+    return [action, options, wanted, query, who.name, who.via, bulkscan.as_json(who.scope)]

@@ -1,0 +1,128 @@
+"""Which jobs a bulk operation is about: walked in portions, within frozen bounds and scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from jobs.engine import sql
+from jobs.errors import InvalidOption
+from jobs.operate import targets
+from jobs.operate.bulkplans import IDS_LIMIT
+from jobs.operate.query import parse
+from jobs.principals import Scope
+
+Place = tuple[datetime, UUID]
+TIMEOUT = "20s"
+"""How long one statement of a preview may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job that was selected, with its open dead letter, if there is one."""
+
+    id: UUID
+    created_at: datetime
+    state: str
+    kind: str
+    letter: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Everything that a query finds among the jobs created until a moment, as somebody sees it."""
+
+    query: str
+    before: datetime
+    scope: Scope
+    on_letters: bool = False
+
+    def page(self, after: Place | None, limit: int) -> list[Found]:
+        """The next of them, in the order of their creation."""
+        where, parameters = self._condition()
+        if after is not None:
+            where += " AND (j.created_at, j.id) > (%s, %s)"
+            parameters = [*parameters, *after]
+        statement = f"{_BY_JOB} WHERE {where} ORDER BY j.created_at, j.id LIMIT %s"
+        return [Found(*row) for row in sql.rows(statement, [*parameters, limit])]
+
+    def groups(self, limit: int) -> list[tuple[str, str, bool, int]]:
+        """(state, kind, whether a dead letter is open, how many) of the first ``limit``."""
+        where, parameters = self._condition()
+        sql.rows("SELECT set_config('statement_timeout', %s, true)", [TIMEOUT])
+        inner = f"{_BY_JOB} WHERE {where} LIMIT %s"
+        statement = (
+            "SELECT state, kind, letter IS NOT NULL, count(*) "  # noqa: S608 - parts are constant
+            f"FROM ({inner}) f GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"
+        )
+        found = sql.rows(statement, [*parameters, limit])
+        sql.rows("SELECT set_config('statement_timeout', '0', true)")
+        return [(state, kind, has, count) for state, kind, has, count in found]
+
+    def _condition(self) -> tuple[str, list[Any]]:
+        where, parameters = parse(self.query).where(self.scope, until=self.before)
+        return (f"{where} AND d.id IS NOT NULL" if self.on_letters else where), parameters
+
+
+_BY_JOB = """
+SELECT j.id, j.created_at, j.state, j.kind, d.id AS letter
+FROM jobs_job j LEFT JOIN jobs_deadletter d ON d.job_id = j.id AND d.state = 'open'"""
+
+
+def by_ids(ids: Sequence[Any], scope: Scope, on_letters: bool) -> list[Found]:
+    """The jobs, or the jobs of the dead letters, with these ids; each must exist within scope."""
+    kind, wanted = ("deadletter", int) if on_letters else ("job", UUID)
+    if not ids:
+        raise InvalidOption("ids", "are empty")
+    if len(ids) > IDS_LIMIT:
+        raise InvalidOption("ids", f"are more than {IDS_LIMIT}: use a query")
+    for one in ids:
+        if not isinstance(one, wanted) or isinstance(one, bool):
+            raise InvalidOption("ids", f"{one!r} is no id of a {kind}")
+        if isinstance(one, int) and not 0 <= one < 2**63:
+            raise targets.unknown(kind, one)
+    parts, more = scoped(scope)
+    if on_letters:
+        statement = (
+            "SELECT j.id, j.created_at, j.state, j.kind, CASE d.state WHEN 'open' THEN d.id END, "
+            "d.id FROM jobs_deadletter d JOIN jobs_job j ON j.id = d.job_id WHERE d.id = ANY(%s)"
+        )
+    else:
+        statement = (
+            "SELECT j.id, j.created_at, j.state, j.kind, NULL, j.id FROM jobs_job j "
+            "WHERE j.id = ANY(%s)"
+        )
+    rows = sql.rows(f"{statement}{parts} ORDER BY 2, 1, 5 NULLS LAST", [list(ids), *more])
+    if missing := set(ids) - {row[5] for row in rows}:
+        raise targets.unknown(kind, min(missing))
+    once: dict[UUID, Found] = {}
+    for *columns, _ in rows:
+        once.setdefault(columns[0], Found(*columns))
+    return list(once.values())
+
+
+def scoped(scope: Scope) -> tuple[str, list[Any]]:
+    """What a statement over jobs ``j`` adds to its condition, so that it sees no others."""
+    text, parameters = "", list[Any]()
+    for column, names in (("tenant", scope.tenants), ("queue", scope.queues)):
+        if names is not None:
+            text += f" AND j.{column} = ANY(%s)"
+            parameters.append(sorted(names))
+    return text, parameters
+
+
+def as_json(scope: Scope) -> dict[str, list[str]]:
+    """The scope as a row keeps it."""
+    parts = {"tenants": scope.tenants, "queues": scope.queues}
+    return {name: sorted(names) for name, names in parts.items() if names is not None}
+
+
+def from_json(data: dict[str, list[str]]) -> Scope:
+    """The scope that a row keeps."""
+    return Scope(
+        frozenset(data["tenants"]) if "tenants" in data else None,
+        frozenset(data["queues"]) if "queues" in data else None,
+    )

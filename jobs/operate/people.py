@@ -1,0 +1,83 @@
+"""People: what a user of the project may do with jobs, and how much of them he sees.
+
+Permissions are Django's own, of the app ``jobs``. The scope comes from ``JOBS["SCOPE"]``, the
+dotted path of a function that takes a user and answers a ``jobs.principals.Scope``. Without one,
+superusers and staff see everything, and every other user the tenant ``user:<primary key>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from jobs import conf
+from jobs.errors import ConfigError
+from jobs.names import label_problem
+from jobs.principals import ALL, EVERYTHING, Principal, Scope
+
+_LABEL = "jobs."
+_KEPT = "_jobs_principals"
+NOTHING = Scope(frozenset(), frozenset())
+
+
+def of_user(user: Any, *, via: str, request_id: str = "") -> Principal:
+    """The user as somebody who acts; asked once per user object, which lives for a request."""
+    kept: dict[tuple[str, str], Principal]
+    kept = user.__dict__.setdefault(_KEPT, {}) if hasattr(user, "__dict__") else {}
+    key = (via, request_id)
+    if key not in kept:
+        kept[key] = _principal(user, via, request_id)
+    return kept[key]
+
+
+def _principal(user: Any, via: str, request_id: str) -> Principal:
+    if not user.is_authenticated or not user.is_active:
+        return Principal("anonymous", via, frozenset(), NOTHING, False, request_id)
+    return Principal(
+        name=_name(user),
+        via=via,
+        permissions=permissions_of(user),
+        scope=scope_of(user),
+        is_staff=bool(getattr(user, "is_staff", False)),
+        request_id=request_id,
+        user_id=str(user.pk),
+    )
+
+
+def permissions_of(user: Any) -> frozenset[str]:
+    """The codenames of what the user may do with jobs."""
+    if getattr(user, "is_superuser", False):
+        return ALL
+    held = {name[len(_LABEL) :] for name in user.get_all_permissions() if name.startswith(_LABEL)}
+    return ALL & held
+
+
+def scope_of(user: Any) -> Scope:
+    """How much of the platform the user sees."""
+    path = conf.settings().SCOPE
+    if not path:
+        if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
+            return EVERYTHING
+        return Scope(tenants=frozenset({f"user:{user.pk}"}))
+    scope = hook(path)(user)
+    if not isinstance(scope, Scope):
+        raise ConfigError(f"JOBS['SCOPE']: {path} must answer a Scope, got {scope!r}")
+    return scope
+
+
+def hook(path: str) -> Callable[[Any], Any]:
+    """The project's function; raises ConfigError where there is none."""
+    try:
+        found: Callable[[Any], Any] = import_string(path)
+    except ImportError as error:
+        raise ConfigError(f"JOBS['SCOPE']: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"JOBS['SCOPE']: {path} is no function")
+    return found
+
+
+def _name(user: Any) -> str:
+    name = str(user.get_username())
+    return name if name.strip() and not label_problem(name) else f"user:{user.pk}"

@@ -1,0 +1,59 @@
+"""Reads of operators: short ones, or a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.db import OperationalError, transaction
+
+from jobs.engine import sql
+from jobs.errors import TooSlow
+
+SECONDS = 3.0
+"""So long may one statement of an operator's read take."""
+MOST = 10_000
+"""Counts stop here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many there are, or that there are more than that."""
+
+    value: int
+    capped: bool = False
+
+    def __str__(self) -> str:
+        if not self.capped:
+            return str(self.value)
+        return f"{self.value // 1000}k+" if self.value >= 1000 else f"{self.value}+"
+
+
+def count(found: int, most: int = MOST) -> Count:
+    """What was counted with one more than ``most`` as its limit."""
+    return Count(min(found, most), found > most)
+
+
+@contextmanager
+def bounded(seconds: float = SECONDS) -> Iterator[None]:
+    """Statements of the block read; one that takes too long raises TooSlow, and nothing is broken.
+
+    Inside somebody's transaction the timeout before is in force again afterwards.
+    """
+    inside = sql.connection().in_atomic_block
+    try:
+        with transaction.atomic(using=sql.alias()):
+            before = "0"
+            if inside:
+                [(before,)] = sql.rows("SELECT current_setting('statement_timeout')")
+            else:
+                sql.run("SET TRANSACTION READ ONLY")
+            sql.rows("SELECT set_config('statement_timeout', %s, true)", [f"{seconds * 1000:.0f}"])
+            yield
+            if inside:
+                sql.rows("SELECT set_config('statement_timeout', %s, true)", [before])
+    except OperationalError as error:
+        if sql.sqlstate(error) == "57014":
+            raise TooSlow(seconds) from error
+        raise

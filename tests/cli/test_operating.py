@@ -1,0 +1,116 @@
+"""What people do at the command line: the same verbs, the same records."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+import jobs
+from jobs import testing
+from jobs.cli import operating, watch
+from jobs.models import Audit, Bulk
+from jobs.operate import verbs
+from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
+
+pytestmark = pytest.mark.django_db
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    call_command("jobs", *map(str, arguments))
+    return capsys.readouterr().out
+
+
+def dead() -> Any:
+    claim = a_claim()
+    settle(ended(claim, "unrecoverable"))
+    return claim.id
+
+
+def test_every_verb_has_a_command() -> None:
+    assert {verb.function for verb in verbs.VERBS} <= operating.covered()
+
+
+def test_jobs_are_listed_shown_and_acted_upon(capsys: pytest.CaptureFixture[str]) -> None:
+    job_id = dead()
+    [found] = json.loads(run(capsys, "list", "state:failed", "--json"))
+    assert found["id"] == str(job_id) and "payload" not in found
+    assert "failed" in run(capsys, "show", job_id)
+    assert run(capsys, "retry", job_id, "--reason=fixed", "--attempts=2") == "done\n"
+    assert state(job_id) == "pending"
+    run(capsys, "edit", job_id, "--priority=7")
+    assert row(job_id).priority == 7
+    run(capsys, "cancel", job_id, "--reason=no")
+    assert state(job_id) == "cancelled"
+    acted = Audit.objects.order_by("at", "id").values_list("action", "via", "actor")
+    who = getpass.getuser()
+    assert list(acted) == [(f"job.{name}", "cli", who) for name in ("retry", "edit", "cancel")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("retry", "x"), ("dead-letters", "discard", "1"), ("bulk", "run", "explode"), ("limits",)],
+)
+def test_a_wrong_call_is_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        call_command("jobs", *arguments)
+
+
+def test_what_is_refused_says_why() -> None:
+    with pytest.raises(CommandError, match="it is succeeded"):
+        call_command("jobs", "cancel", str(a_job("succeeded")))
+
+
+def test_a_bulk_operation_is_looked_at_begun_and_watched(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job_id = dead()
+    where = ("bulk", "run", "retry", "--where=state:failed")
+    seen = json.loads(run(capsys, *where, "--dry-run", "--json"))
+    assert (seen["eligible"], Bulk.objects.count()) == (1, 0)
+    made = run(capsys, *where, "--yes", "--reason=fixed").splitlines()[-1]
+    testing.run_jobs()
+    assert state(job_id) == "succeeded"
+    assert "100%  1/1  done" in run(capsys, "watch", made)
+    assert json.loads(run(capsys, "bulk", "items", made, "--json"))[0]["state"] == "done"
+    assert made in run(capsys, "bulk", "list")
+    with pytest.raises(CommandError, match="done"):
+        run(capsys, "bulk", "abort", made, "--reason=late")
+
+
+def test_a_batch_is_watched_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with jobs.batch("import") as batch:
+        pass
+    assert "done" in run(capsys, "watch", batch.id)
+
+
+def test_a_bar_says_how_far_it_is() -> None:
+    seen = watch.Look("running", 5, 10, 1, 2.0, 2.5, False, False)
+    assert (
+        watch.line(seen) == "█" * 15 + "░" * 15 + "  50%  5/10  running  1 failed  2.0/s  2 s left"
+    )
+
+
+def test_causes_and_dead_letters_are_decided_upon(capsys: pytest.CaptureFixture[str]) -> None:
+    dead()
+    [cause] = json.loads(run(capsys, "causes", "list", "--json"))
+    run(capsys, "causes", "resolve", cause["fingerprint"], "--reason=fixed")
+    assert run(capsys, "causes", "list") == "Nothing dies of anything.\n"
+    [letter] = json.loads(run(capsys, "dead-letters", "list", "--json"))
+    run(capsys, "dead-letters", "discard", letter["id"], "--reason=fixed")
+    assert "No dead letter" in run(capsys, "dead-letters", "list")
+
+
+@pytest.mark.parametrize("name", sorted(operating.GROUPS))
+def test_every_list_is_printed_both_ways(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    if operating.GROUPS[name].listing is None:
+        return
+    assert run(capsys, name, "list").strip()
+    assert isinstance(json.loads(run(capsys, name, "list", "--json")), list)
+
+
+def test_the_groups_are_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(run(capsys, "groups", "--json"))["jobs operator"] > 0
