@@ -39,10 +39,10 @@ def told(sender: Any, event: Any, esp_name: str, **_: Any) -> None:
     if kind is None or row is None:
         return
     with transaction.atomic():
-        _, is_new = EmailEvent.objects.get_or_create(
+        is_new = EmailEvent.objects.get_or_create(
             provider_event_id=_event_id(esp_name, event),
             defaults={"outbox": row, "type": kind, "source": esp_name, "detail": _detail(event)},
-        )
+        )[1]
         if not is_new:
             return
         _note(row, kind, event)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from emailgw.clock import Now, now
@@ -37,13 +38,17 @@ def suppress(
 ) -> Suppression:  # fmt: skip
     """Nothing is sent to the address; what lasts longer stays."""
     address = normalise_email(address)
-    made, is_new = Suppression.objects.get_or_create(
-        company_id=company,  # type: ignore[misc] - None is for everybody
-        email_index=index_of(Suppression, "email_index", address),
-        defaults={"email": address, "reason": reason, "note": note, "by": by, "expires_at": until},
+    index = index_of(Suppression, "email_index", address)
+    fresh = Suppression(
+        company_id=company, email=address, reason=reason, note=note, by=by, expires_at=until
     )
+    with transaction.atomic():
+        made = of(company).select_for_update(no_key=True).filter(email_index=index).first()
+        if made is None:
+            Suppression.objects.bulk_create([fresh], ignore_conflicts=True)
+            return of(company).get(email_index=index)
     is_longer = made.expires_at is not None and (until is None or until > made.expires_at)
-    if not is_new and is_longer:
+    if is_longer:
         made.reason, made.note, made.by, made.expires_at = reason, note, by, until
         made.save(update_fields=["reason", "note", "by", "expires_at"])
     return made

@@ -48,7 +48,7 @@ def resend(outbox_id: UUID, *, by: By, reason: str, even_if_sent: bool = False) 
             outbox=row, type="RESEND", source=name, detail={"reason": reason[:200]}
         )
         try:
-            jobs.retry(outbox_id, by=name, reason=reason)
+            jobs.retry(outbox_id, by=by, reason=reason)
         except jobs.UnknownJob:
             raise Refused("CONFLICT", "its job is gone; send it anew") from None
         except jobs.NotAllowed as error:
