@@ -181,7 +181,7 @@ def _company(request: HttpRequest, wanted: UUID | None) -> Company:
         [only] = tenants
         found = Company.objects.filter(pk=only).first()
     else:
-        found = Company.objects.filter(pk=wanted).first()
+        found = None if wanted is None else Company.objects.filter(pk=wanted).first()
     if found is None or (tenants is not None and str(found.pk) not in tenants):
         raise Refused("NOT_FOUND", "there is no such company", "company")
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from pydantic import ValidationError
 
 import jobs
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 KEY_LASTS = timedelta(hours=24)
+REPEATS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +89,31 @@ def accept(
         raise Refused("BAD_REQUEST", "must have at most 128 characters", "Idempotency-Key")
     outbox_id = uuid.uuid4()
     said = _options(outbox_id, options)
-    with transaction.atomic():
-        # Locked against a second request with the same key, and against a suspension.
-        company = Company.objects.select_for_update(no_key=True).get(pk=company.pk)
-        print_ = _fingerprint(asked, options, company)
-        if key and (earlier := _earlier(company, key, print_)):
-            return earlier
-        _admit(company, asked)
-        row = _write(company, asked, outbox_id, said, request_id or f"req-{outbox_id}", batch)
-        EmailEvent.objects.create(outbox=row, type="CREATED", source=source)
-        if key:
-            IdempotencyKey.objects.create(
-                company=company, key=key, request_hash=print_, outbox=row,
-                expires_at=row.enqueued_at + KEY_LASTS,
-            )  # fmt: skip
-        _enqueue(row, asked, said)
-        use(company)
-    return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
+    print_ = _fingerprint(asked, options, company)
+    for _ in range(REPEATS):
+        try:
+            with transaction.atomic():
+                company = Company.objects.get(pk=company.pk)
+                if key and (earlier := _earlier(company, key, print_)):
+                    return earlier
+                _admit(company, asked)
+                row = _write(company, asked, outbox_id, said, request_id, batch)
+                EmailEvent.objects.create(outbox=row, type="CREATED", source=source)
+                if key:
+                    _remember(row, key, print_)
+                _enqueue(row, asked, said)
+                use(company)  # last, because others of the company wait for it
+        except IntegrityError:
+            continue  # somebody was quicker with the same key or recipient, whom we find now
+        return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
+    raise Refused("CONFLICT", "others hand in the same at this moment")
+
+
+def _remember(row: OutboxEmail, key: str, print_: str) -> None:
+    IdempotencyKey.objects.create(
+        company_id=row.company_id, key=key, request_hash=print_, outbox=row,
+        expires_at=row.enqueued_at + KEY_LASTS,
+    )  # fmt: skip
 
 
 def _options(outbox_id: uuid.UUID, given: dict[str, Any]) -> EmailSendJobOptions:
@@ -178,7 +187,7 @@ def _write(
     content = store_html(company, asked.html)
     return OutboxEmail.objects.create(
         id=outbox_id, company=company, recipient=recipient_of(company, asked), batch=batch,
-        request_id=request_id, external_id=asked.externalId or "",
+        request_id=request_id or f"req-{outbox_id}", external_id=asked.externalId or "",
         from_email=company.default_from, to=asked.to, cc=asked.cc, bcc=asked.bcc,
         subject=asked.subject, reply_to=asked.replyTo or "", headers=asked.headers,
         tags=asked.tags, html=content, html_digest=content.digest,
