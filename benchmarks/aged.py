@@ -53,7 +53,7 @@ def durations_of(b: Bench, log_starts_at: int, marks: Mapping[str, str]) -> Figu
 
 
 def _shares(times: list[float]) -> Figures:
-    found = {f"p{share:g}_ms": round(quantile(times, share / 100), 3) for share in (50, 99)}
+    found = {f"p{share:g}_ms": round(quantile(times, share / 100), 3) for share in (50, 95, 99)}
     return {**found, "max_ms": round(max(times), 3), "statements": len(times)}
 
 

@@ -30,6 +30,7 @@ TABLES = [
     *("jobs_job", "jobs_attempt", "jobs_deadletter", "jobs_lease", "jobs_queue"),
     *("jobs_outbox", "jobs_feed", "jobs_feed_head", "jobs_search"),
     *("jobs_batch", "jobs_dependency", "jobs_key", "jobs_slot", "jobs_limiter", "jobs_effect"),
+    "jobs_bulk",
 ]
 """What a run leaves behind."""
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})

@@ -9,6 +9,7 @@ from functools import partial
 from benchmarks import (
     aged,
     batches,
+    bulks,
     cancels,
     drains,
     enqueues,
@@ -60,6 +61,7 @@ WORKLOADS = [
     Workload("preempt", "jobs that take a key from a running one", handovers.preempt),
     Workload("retention_1m", "1 000 000 jobs deleted during a drain", retention.deleting),
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
+    Workload("bulk_100k", "acting on 100 000 jobs at once, beside others", bulks.bulk),
     Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

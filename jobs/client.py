@@ -32,6 +32,7 @@ __all__ = ["ApiError", "Client", "Conflict", "Denied", "Invalid", "JobFailed", "
 Json = dict[str, Any]
 Id = uuid.UUID | str
 FINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
+BULK_OVER = frozenset({"done", "stopped", "aborted"})
 _REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -210,6 +211,20 @@ class Client:
         body = {"reason": reason, "attempts": attempts}
         return self._post(f"/dead-letters/{number}/retry", body)
 
+    def replay_letter(self, number: int, *, reason: str = "", **changes: Any) -> str:
+        """The id of a new job made of the failed one; its dead letter is closed."""
+        path = f"/dead-letters/{number}/replay"
+        new: str = self._post(path, {"reason": reason, **changes})["id"]
+        return new
+
+    def discard_letter(self, number: int, *, reason: str) -> Json:
+        """Nothing is to be done about the failed job; its dead letter is closed."""
+        return self._post(f"/dead-letters/{number}/discard", {"reason": reason})
+
+    def outbox(self, *, limit: int = 200, **filters: Any) -> Iterator[Json]:
+        """Every event that is not told yet, or those of one ``state``."""
+        return self._pages("/outbox", limit=limit, **filters)
+
     def preview(self, action: str, **targets: Any) -> Json:
         """What a bulk operation would do, and the token that confirms it."""
         return self._post("/bulk-operations/preview", {"action": action, **targets})
@@ -217,6 +232,28 @@ class Client:
     def bulk(self, action: str, *, reason: str, **targets: Any) -> Json:
         """A bulk operation has begun; a query needs the token of its preview."""
         return self._post("/bulk-operations", {"action": action, "reason": reason, **targets})
+
+    def bulk_and_wait(
+        self, action: str, query: str, *, reason: str, timeout: float = 600.0,
+        interval: float = 0.5, **options: Any,
+    ) -> Json:  # fmt: skip
+        """What a bulk operation over a query came to, looked at first; raises WaitTimeout."""
+        of_preview = {name: options[name] for name in ("options",) if name in options}
+        token = self.preview(action, query=query, **of_preview)["token"]
+        made = self.bulk(action, query=query, reason=reason, token=token, **options)
+        return self.wait_bulk(made["id"], timeout=timeout, interval=interval)
+
+    def wait_bulk(self, bulk_id: Id, *, timeout: float = 600.0, interval: float = 0.5) -> Json:
+        """The bulk operation, once it is over; raises WaitTimeout."""
+        deadline = time.monotonic() + timeout
+        while (seen := self.bulk_progress(bulk_id))["state"] not in BULK_OVER:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise WaitTimeout(
+                    f"bulk operation {bulk_id} is {seen['state']} after {timeout:g} s"
+                )
+            time.sleep(min(interval, left))
+        return seen
 
     def bulk_progress(self, bulk_id: Id) -> Json:
         """How far the bulk operation is."""

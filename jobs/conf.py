@@ -78,6 +78,10 @@ class Settings:
     """How long events can be read in the feed, rounded up to whole days."""
     KEEP_STATISTICS: timedelta = timedelta(days=30)
     """How long statistics by the minute stay."""
+    WAIT_TARGET: float = 60.0
+    """Seconds that a due job may wait before the overview calls it a problem."""
+    OUTBOX_LAG_TARGET: float = 30.0
+    """Seconds that an event may wait before the overview calls it a problem."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
@@ -98,6 +102,10 @@ class Settings:
     """Key of blind indexes."""
     KEEP_AUDIT: timedelta = timedelta(days=730)
     """How long it can be looked up who did what."""
+    KEEP_BULKS: timedelta = timedelta(days=90)
+    """How long bulk operations stay that are over, with what became of each item."""
+    KEEP_CAUSES: timedelta = timedelta(days=90)
+    """How long causes of failures stay of which nothing dies any more."""
     VERSION: str = ""
     """The project's version, shown with its workers."""
     SCOPE: str = ""
@@ -124,7 +132,15 @@ class Settings:
 
 def _contradictions(s: Settings) -> list[str]:
     found = []
-    for name in ("LEASE", "HEARTBEAT", "TIMEOUT", "TICK", "REQUEUE_AFTER"):
+    for name in (
+        "LEASE",
+        "HEARTBEAT",
+        "TIMEOUT",
+        "TICK",
+        "REQUEUE_AFTER",
+        "WAIT_TARGET",
+        "OUTBOX_LAG_TARGET",
+    ):
         if not 0 < getattr(s, name) <= _LONGEST:
             found.append(f"JOBS[{name!r}] must be positive and at most 366 days")
     for name in ("DRAIN", "GRACE"):
@@ -141,6 +157,8 @@ def _contradictions(s: Settings) -> list[str]:
         "DEAD_LETTERS",
         "STATISTICS",
         "AUDIT",
+        "BULKS",
+        "CAUSES",
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")

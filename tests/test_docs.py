@@ -9,15 +9,18 @@ import ast
 import inspect
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from django.conf import settings as django_settings
-from django.core.management import get_commands, load_command_class
+from django.core.management import call_command, get_commands, load_command_class
 
 import jobs
 from jobs import checks, conf, outcomes, registry, testing
@@ -26,6 +29,7 @@ from jobs.engine.board import StopReason
 from jobs.engine.drafts import OnParentFailure, Options
 from jobs.limits import UniqueFor
 from jobs.management.commands.jobs import VERBS
+from jobs.models import Job
 from jobs.operate.doctor import EVERY
 from jobs.states import JobState
 
@@ -80,7 +84,7 @@ def forgetful() -> Iterator[None]:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("forgetful")
 def test_the_readme_runs() -> None:
-    payload, enqueue, settings, test = blocks("README.md", "python")
+    payload, enqueue, _, settings, test = blocks("README.md", "python")
     space: dict[str, Any] = {}
     exec(compile(payload, "README.md", "exec"), space)
     exec(compile(enqueue, "README.md", "exec"), space)
@@ -89,6 +93,27 @@ def test_the_readme_runs() -> None:
     exec(compile(settings, "README.md", "exec"), space)
     assert set(space["INSTALLED_APPS"]) <= {app.removesuffix(".apps.JobsConfig") for app in apps()}
     assert space["RQ_QUEUES"]["default"]["SERIALIZER"] == "rq.serializers.JSONSerializer"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_readme_reaches_the_api(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = next(block for block in blocks("README.md", "sh") if "api-keys" in block)
+    words = shlex.split(create.replace("\\\n", " "))[2:]
+    told = StringIO()
+    with redirect_stdout(told):
+        call_command("jobs", *words)
+    found = re.search(r"jd_live_\w+", told.getvalue())
+    assert found, told.getvalue()
+    monkeypatch.setenv("JOBS_API", f"{live_server.url}/api/v1")
+    monkeypatch.setenv("JOBS_KEY", found[0])
+    curl = next(block for block in blocks("README.md", "sh") if "curl" in block)
+    ran = subprocess.run(["/bin/sh", "-ec", curl], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert '"deduplicated": false' in ran.stdout and '"example.greet"' in ran.stdout, ran.stdout
+    space: dict[str, Any] = {}
+    client = next(block for block in blocks("README.md", "python") if "jobs.client" in block)
+    exec(compile(client, "README.md", "exec"), space)
+    assert {job.tenant for job in Job.objects.filter(kind="example.greet")} == {"", "demo"}
 
 
 @pytest.mark.django_db
@@ -142,7 +167,7 @@ def test_every_command_exists(name: str) -> None:
     for target in re.findall(r"\bmake ([a-z-]+)(?=[`\s])", text(name)):
         if f"`make {target}" in text(name) or f"\nmake {target}" in text(name):
             assert target in targets, f"make {target}"
-    for command, verb in re.findall(r"manage\.py ([a-z_]+)(?: ([a-z]+))?", text(name)):
+    for command, verb in re.findall(r"manage\.py ([a-z_]+)(?: ([a-z]+(?:-[a-z]+)*))?", text(name)):
         assert command in get_commands(), command
         if command == "jobs" and verb:
             assert verb in VERBS, f"jobs {verb}"
@@ -181,7 +206,7 @@ def test_every_document_can_be_reached_from_the_readme() -> None:
 
 def test_the_readme_stays_short_and_its_map_is_right() -> None:
     readme = text("README.md")
-    assert len(readme.splitlines()) <= 140
+    assert len(readme.splitlines()) <= 190
     for line in section("README.md", "What is where").splitlines():
         if found := re.match(r"( *)(\S+)  ", line):
             folder = "jobs" if found[1] else ""

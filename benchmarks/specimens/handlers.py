@@ -62,9 +62,10 @@ class Rival(jobs.Payload, kind="bench.rival"):
 
 class Order(jobs.Payload, kind="bench.order"):
     order_id: int
+    region: str = ""
 
 
-@jobs.handler(Order, searchable=("order_id",))
+@jobs.handler(Order, searchable=("order_id", "region"))
 def order(ctx: jobs.Context, payload: Order) -> None:
     """Found by its number."""
 

@@ -207,3 +207,25 @@ def wire(ctx: jobs.Context, payload: Wire) -> str:
         raise ConnectionResetError("the line went dead after the request was sent")
 
     return str(ctx.effect("transfer", send, request={"euros": payload.euros}))
+
+
+class Deliver(jobs.Payload, kind="example.deliver"):
+    number: int
+
+
+@jobs.handler(Deliver, max_attempts=1)
+def deliver(ctx: jobs.Context, payload: Deliver) -> str:
+    """Meets a provider that is down; it works once somebody has seen to that and retries."""
+    if ctx.attempt == 1:
+        raise ConnectionError("the provider does not answer")
+    return f"delivered parcel {payload.number}"
+
+
+class Label(jobs.Payload, kind="example.label"):
+    number: int
+
+
+@jobs.handler(Label)
+def label(ctx: jobs.Context, payload: Label) -> None:
+    """Dies of the same as the others of its kind, which makes them one cause."""
+    raise jobs.Unrecoverable(f"the printer does not know label {payload.number}")

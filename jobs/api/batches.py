@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Status
+from ninja import Field, Query, Schema, Status
 
 from jobs.api import auth, conditional, paging, sight
+from jobs.api.bulks import BulkOut, told_bulk
 from jobs.api.endpoints import In, Section
-from jobs.api.jobs import _as_draft, _draft
+from jobs.api.enqueues import draft
 from jobs.api.schemas import (
     BatchOut,
     BatchProgressOut,
+    BatchRetryIn,
     CancelIn,
     CountOut,
     JobOut,
     ManyIn,
     ManyOut,
-    RetryIn,
     State,
 )
 from jobs.api.told import told_batch, told_job
 from jobs.engine import intake
-from jobs.operate import batches
+from jobs.models import Bulk
+from jobs.operate import batchacts, batches, deaths
 
 section = Section("batches")
 
@@ -68,7 +71,7 @@ def batch_add(request: HttpRequest, batch_id: UUID, body: ManyIn) -> Any:
         one.batch = batch_id
         if one.tenant is None:
             one.tenant = batch.tenant
-        drafts.append(_as_draft(_draft(who, one)))
+        drafts.append(draft(who, one))
     return Status(201, {"ids": intake.enqueue_many(drafts)})
 
 
@@ -122,29 +125,78 @@ def batch_jobs(
     return {**found, "data": [told_job(job) for job in found["data"]]}
 
 
-@section.post(
-    "/batches/{uuid:batch_id}/cancel",
-    "batch_cancel",
-    needs="cancel_job",
-    answer=CountOut,
-    verb="batch.cancel",
-)
-def batch_cancel(request: HttpRequest, batch_id: UUID, body: CancelIn) -> Any:
-    """Cancel every member that has not ended."""
-    who = auth.who(request)
-    force = body.mode == "force"
-    return {"count": batches.cancel_rest(batch_id, by=who, reason=body.reason, force=force)}
+class FailuresOut(Schema):
+    """What members died of and wait for a decision about; ``count`` stops at ten thousand."""
+
+    fingerprint: str
+    summary: str
+    count: int
+    latest_job: UUID
+    last_at: datetime
+
+
+class BatchNoteIn(In):
+    """What everybody sees beside it; an empty note takes it away."""
+
+    text: str = Field(max_length=500)
+
+
+@section.get(
+    "/batches/{uuid:batch_id}/failures", "batch_failures", needs="view_batch",
+    answer=list[FailuresOut],
+)  # fmt: skip
+def batch_failures(request: HttpRequest, batch_id: UUID) -> Any:
+    """What members died of, the most frequent first."""
+    who = auth.need(request, "view_deadletter")
+    sight.batch(who, batch_id)
+    return deaths.of_batch(batch_id, by=who)
 
 
 @section.post(
-    "/batches/{uuid:batch_id}/retry-failed",
-    "batch_retry_failed",
-    needs="retry_job",
-    answer=CountOut,
-    verb="batch.retry_failed",
-)
-def batch_retry_failed(request: HttpRequest, batch_id: UUID, body: RetryIn) -> Any:
-    """Retry every failed member that can be."""
+    "/batches/{uuid:batch_id}/note", "batch_note", needs="edit_job", answer=BatchOut,
+    verb="batch.note",
+)  # fmt: skip
+def batch_note(request: HttpRequest, batch_id: UUID, body: BatchNoteIn) -> Any:
+    """The note beside it is another."""
     who = auth.who(request)
-    found = batches.retry_failed(batch_id, by=who, reason=body.reason, attempts=body.attempts)
-    return {"count": found}
+    batches.note(batch_id, body.text, by=who)
+    return told_batch(sight.batch(who, batch_id))
+
+
+_ALL: dict[str, Any] = {"answer": {200: CountOut, 202: BulkOut}}
+
+
+@section.post(
+    "/batches/{uuid:batch_id}/cancel", "batch_cancel", needs="cancel_job",
+    verb="batch.cancel_rest", **_ALL,
+)  # fmt: skip
+def batch_cancel(
+    request: HttpRequest, response: HttpResponse, batch_id: UUID, body: CancelIn
+) -> Any:
+    """Cancel every member that has not ended; of many by a bulk operation (202)."""
+    found = batchacts.cancel_rest(
+        batch_id, by=auth.who(request), reason=body.reason, force=body.mode == "force"
+    )
+    return _done(request, response, found)
+
+
+@section.post(
+    "/batches/{uuid:batch_id}/retry-failed", "batch_retry_failed", needs="retry_job",
+    verb="batch.retry_failed", **_ALL,
+)  # fmt: skip
+def batch_retry_failed(
+    request: HttpRequest, response: HttpResponse, batch_id: UUID, body: BatchRetryIn
+) -> Any:
+    """Retry every failed member that can be; of many by a bulk operation (202)."""
+    found = batchacts.retry_failed(
+        batch_id, by=auth.who(request), reason=body.reason, attempts=body.attempts
+    )
+    return _done(request, response, found)
+
+
+def _done(request: HttpRequest, response: HttpResponse, found: int | Bulk) -> Any:
+    if isinstance(found, int):
+        return Status(200, {"count": found})
+    base = request.path.rpartition("/batches/")[0]
+    response["Location"] = f"{base}/bulk-operations/{found.id}"
+    return Status(202, told_bulk(found))

@@ -14,8 +14,25 @@ from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
 
 from jobs import conf
+from jobs.api import (
+    apikeys,
+    batches,
+    blackouts,
+    bulks,
+    failures,
+    jobacts,
+    jobs,
+    letters,
+    limits,
+    numbers,
+    outbox,
+    platform,
+    queues,
+    requests,
+    schedules,
+    workers,
+)
 from jobs.api import auth as logins
-from jobs.api import batches, bulks, jobs, letters, outbox, platform, queues, requests, timetables
 from jobs.api.endpoints import Section, operation
 from jobs.api.problem import Problem, install_problem_handlers, response
 from jobs.errors import ConfigError
@@ -26,19 +43,23 @@ SECTIONS: Mapping[str, Section] = {
     section.name: section
     for section in (
         jobs.section,
+        jobacts.section,
         batches.section,
         letters.section,
+        failures.section,
         bulks.section,
         outbox.section,
         outbox.effects,
         outbox.circuits,
         queues.section,
-        timetables.section,
-        timetables.windows,
+        limits.section,
+        workers.section,
+        schedules.section,
+        blackouts.section,
         platform.kinds,
-        platform.numbers,
+        numbers.section,
         platform.acts,
-        platform.keys,
+        apikeys.section,
         platform.me,
         platform.health,
     )

@@ -13,6 +13,7 @@ from pydantic import ConfigDict
 from jobs.api import auth
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import WhyIn
+from jobs.errors import InvalidOption
 from jobs.models import Bulk
 from jobs.operate import bulk
 from jobs.operate.bulkplans import Care
@@ -121,7 +122,7 @@ class BulksIn(AfterIn):
     before: UUID | None = None
 
 
-def _told(row: Bulk) -> dict[str, Any]:
+def told_bulk(row: Bulk) -> dict[str, Any]:
     return {name: getattr(row, name) for name in BulkOut.model_fields}
 
 
@@ -149,12 +150,10 @@ def bulk_start(request: HttpRequest, response: HttpResponse, body: BulkIn) -> An
         **_options(body),
     )
     response["Location"] = f"{request.path}/{made.id}"
-    return Status(202, _told(made))
+    return Status(202, told_bulk(made))
 
 
 def _options(body: TargetsIn) -> dict[str, Any]:
-    from jobs.errors import InvalidOption
-
     for name in body.options:
         if name in ("ids", "query", "by", "reason", "token", "care", "action"):
             raise InvalidOption(f"options.{name}", "is no option of an action")
@@ -165,7 +164,7 @@ def _options(body: TargetsIn) -> dict[str, Any]:
 def bulk_list(request: HttpRequest, wanted: Query[BulksIn]) -> Any:
     """Bulk operations, newest first; ``before`` names the last one of the part before."""
     found = bulk.every(by=auth.who(request), limit=wanted.limit, before=wanted.before)
-    return [_told(row) for row in found]
+    return [told_bulk(row) for row in found]
 
 
 @section.get(
@@ -175,7 +174,7 @@ def bulk_get(request: HttpRequest, bulk_id: UUID) -> Any:
     """How far a bulk operation is."""
     found = bulk.progress(bulk_id, by=auth.who(request))
     eta = None if found.eta is None else round(found.eta * 1000)
-    return {**_told(found.bulk), "rate_per_second": found.rate, "eta_ms": eta}
+    return {**told_bulk(found.bulk), "rate_per_second": found.rate, "eta_ms": eta}
 
 
 @section.get(
@@ -194,7 +193,7 @@ def bulk_items(request: HttpRequest, bulk_id: UUID, wanted: Query[ItemsIn]) -> A
 )  # fmt: skip
 def bulk_abort(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
     """Nothing more is done; what is done stays."""
-    return _told(bulk.abort(bulk_id, by=auth.who(request), reason=body.reason))
+    return told_bulk(bulk.abort(bulk_id, by=auth.who(request), reason=body.reason))
 
 
 @section.post(
@@ -203,4 +202,4 @@ def bulk_abort(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
 )  # fmt: skip
 def bulk_proceed(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
     """An operation whose job has failed is carried on."""
-    return _told(bulk.proceed(bulk_id, by=auth.who(request), reason=body.reason))
+    return told_bulk(bulk.proceed(bulk_id, by=auth.who(request), reason=body.reason))

@@ -1,8 +1,8 @@
-"""Jobs: enqueue, look, and everything that can be done with one."""
+"""Jobs, as one looks at them: lists, one job, its attempts, its moves, its result."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Collection
 from typing import Any, Literal
 from uuid import UUID
 
@@ -10,44 +10,27 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
 from pydantic import ConfigDict
 
-from jobs import registry
 from jobs.api import auth, conditional, paging, sight
-from jobs.api.endpoints import Section
+from jobs.api.enqueues import section as section
+from jobs.api.numbers import NumberOut
 from jobs.api.schemas import (
+    AttemptDetailOut,
     AttemptOut,
-    CancelIn,
-    CancelledOut,
-    EnqueuedOut,
     ExplanationOut,
-    JobIn,
     JobOut,
-    JobPatch,
-    ManyIn,
-    ManyOut,
-    MaybeWhyIn,
     MoveOut,
-    ReplayedOut,
-    ReplayIn,
     ResultOut,
-    RetryIn,
 )
 from jobs.api.told import attempts_of, history_of, told_job
-from jobs.api.tracing import traced
-from jobs.engine import intake, sql
-from jobs.errors import InvalidOption
-from jobs.limits import Unique
+from jobs.api.waiting import ended
 from jobs.operate import search
-from jobs.operate.cancel import cancel
-from jobs.operate.edit import edit, run_now
 from jobs.operate.explain import explain
-from jobs.operate.replay import replay
-from jobs.operate.retry import retry
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
+from jobs.states import FINAL_STATES
 
-section = Section("jobs")
-router = section.router
 Include = Literal["payload", "attempts", "history", "progress"]
+WAIT_LIMIT = 30.0
 
 
 class Includes(Schema):
@@ -58,87 +41,17 @@ class Includes(Schema):
 
 
 class ListIn(paging.PageIn):
-    """Which jobs: a query, and a page of them."""
+    """Which jobs: a query, and a page of them; ``count`` says how many there are."""
 
     query: str = Field("", max_length=1000)
-    include: list[Include] = Field(default_factory=list, max_length=8)
+    include: list[Include | Literal["count"]] = Field(default_factory=list, max_length=8)
 
 
 class JobsOut(paging.Listed[JobOut]):
-    """A page of jobs; notices say what was not looked at."""
+    """A page of jobs; notices say what was not looked at; counts stop at ten thousand."""
 
     notices: list[str] = []
-
-
-@section.post(
-    "/jobs", "job_enqueue", needs="enqueue_job", answer={201: EnqueuedOut, 200: EnqueuedOut}
-)
-def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> Any:
-    """Enqueue a job; 200 where an earlier one has its unique key."""
-    with traced(request) as trace:
-        made = intake.enqueue(**_draft(auth.who(request), body))
-        if not made.deduplicated:
-            trace([made.id])
-    response["Location"] = f"{request.path}/{made.id}"
-    return Status(200 if made.deduplicated else 201, made)
-
-
-@section.post("/jobs/batch", "job_enqueue_many", needs="enqueue_job", answer={201: ManyOut})
-def job_enqueue_many(request: HttpRequest, body: ManyIn) -> Any:
-    """Enqueue up to a thousand jobs, all or none."""
-    who = auth.who(request)
-    with traced(request) as trace:
-        ids = intake.enqueue_many(_as_draft(_draft(who, one)) for one in body.jobs)
-        trace(ids)
-    return Status(201, {"ids": ids})
-
-
-def _as_draft(options: dict[str, Any]) -> intake.Draft:
-    return intake.Draft(options.pop("payload"), **options)
-
-
-def _draft(who: Principal, body: JobIn) -> dict[str, Any]:
-    """The options of an enqueue, all of them within sight."""
-    handler = registry.get(body.kind)
-    tenant = body.tenant
-    if tenant is None:
-        own = who.scope.tenants
-        tenant = next(iter(own)) if own is not None and len(own) == 1 else ""
-    sight.check_tenant(who, tenant)
-    sight.check_queue(who, body.queue or handler.queue)
-    if body.batch is not None:
-        sight.batch(who, body.batch)
-    sight.check_jobs(who, body.after)
-    if body.run_at is not None and body.delay_ms is not None:
-        raise InvalidOption("delay_ms", "is given beside run_at")
-    options: dict[str, Any] = {
-        "payload": handler.payload.build(body.payload),
-        "job_id": body.id,
-        "queue": body.queue,
-        "priority": body.priority,
-        "run_at": body.run_at,
-        "delay": None if body.delay_ms is None else timedelta(milliseconds=body.delay_ms),
-        "expires": body.expires_at,
-        "max_attempts": body.max_attempts,
-        "tenant": tenant,
-        "tags": body.tags,
-        "correlation_id": body.correlation_id,
-        "unique": _unique(body),
-        "exclusive": body.exclusive,
-        "limit_key": body.limit_key,
-        "batch": body.batch,
-        "after": body.after,
-        "on_parent_failure": body.on_parent_failure,
-    }
-    return options
-
-
-def _unique(body: JobIn) -> Unique | None:
-    if body.unique is None:
-        return None
-    within = body.unique.within_ms
-    for_: Any = body.unique.for_ if within is None else timedelta(milliseconds=within)
-    return Unique(body.unique.key, for_, body.unique.on_conflict)
+    count: NumberOut | None = None
 
 
 @section.get("/jobs", "job_list", needs="view_job", answer=JobsOut)
@@ -162,7 +75,8 @@ def job_list(request: HttpRequest, response: HttpResponse, wanted: Query[ListIn]
     }
     paging.link(request, response, page)
     data = [told_job(job, wanted.include) for job in found.jobs]
-    return {"data": data, "page": page, "notices": list(found.notices)}
+    count = search.counts(wanted.query, by=who)["all"] if "count" in wanted.include else None
+    return {"data": data, "page": page, "notices": list(found.notices), "count": count}
 
 
 @section.get("/jobs/{uuid:job_id}", "job_get", needs="view_job", answer=JobOut)
@@ -175,7 +89,7 @@ def job_get(
     return conditional.fresh(request, response, tag) or told_job(job, wanted.include)
 
 
-def _allowed(request: HttpRequest, include: list[Include]) -> Principal:
+def _allowed(request: HttpRequest, include: Collection[str]) -> Principal:
     return auth.need(request, "view_payload" if {"payload", "progress"} & {*include} else "")
 
 
@@ -187,17 +101,41 @@ def job_attempts(request: HttpRequest, job_id: UUID) -> Any:
     return attempts_of(sight.job(auth.who(request), job_id))
 
 
+@section.get(
+    "/jobs/{uuid:job_id}/attempts/{int:number}", "job_attempt", needs="view_job",
+    answer=AttemptDetailOut,
+)  # fmt: skip
+def job_attempt(request: HttpRequest, job_id: UUID, number: int) -> Any:
+    """One attempt that did not succeed, with its traceback and the last lines of its log."""
+    job = sight.job(auth.who(request), job_id)
+    return sight.one(job.attempts.all(), "attempt", number, "number")
+
+
 @section.get("/jobs/{uuid:job_id}/history", "job_history", needs="view_job", answer=list[MoveOut])
 def job_history(request: HttpRequest, job_id: UUID) -> Any:
     """Every move of the job from state to state."""
     return history_of(sight.job(auth.who(request), job_id))
 
 
-@section.get("/jobs/{uuid:job_id}/result", "job_result", needs="view_payload", answer=ResultOut)
-def job_result(request: HttpRequest, job_id: UUID) -> Any:
-    """What the handler returned, without what is sensitive; null before it has."""
-    job = sight.job(auth.need(request, "view_job"), job_id)
-    return {"id": job.pk, "state": job.state, "result": public_data(job.result)}
+class ResultIn(Schema):
+    """For how many seconds one would wait for it."""
+
+    model_config = ConfigDict(extra="forbid")
+    wait: float = Field(0, ge=0, le=WAIT_LIMIT)
+
+
+@section.get(
+    "/jobs/{uuid:job_id}/result", "job_result", needs="view_payload",
+    answer={200: ResultOut, 202: ResultOut},
+)  # fmt: skip
+def job_result(request: HttpRequest, job_id: UUID, wanted: Query[ResultIn]) -> Any:
+    """What the handler returned, without what is sensitive; 202 while the job has not ended."""
+    who = auth.need(request, "view_job")
+    sight.job(who, job_id)
+    ended(job_id, wanted.wait)
+    job = sight.job(who, job_id)
+    told = {"id": job.pk, "state": job.state, "result": public_data(job.result)}
+    return Status(200 if job.state in FINAL_STATES else 202, told)
 
 
 @section.get("/jobs/{uuid:job_id}/explain", "job_explain", needs="view_job", answer=ExplanationOut)
@@ -219,75 +157,3 @@ def _sees(who: Principal, text: str) -> bool:
     except ValueError:
         return True
     return sight.is_visible(who, "job", job_id)
-
-
-@section.post(
-    "/jobs/{uuid:job_id}/retry", "job_retry", needs="retry_job", answer=JobOut, verb="job.retry"
-)
-def job_retry(request: HttpRequest, job_id: UUID, body: RetryIn) -> Any:
-    """The same job again."""
-    who = auth.who(request)
-    retry(job_id, by=who, reason=body.reason, attempts=body.attempts)
-    return told_job(sight.job(who, job_id))
-
-
-@section.post(
-    "/jobs/{uuid:job_id}/replay",
-    "job_replay",
-    needs="replay_job",
-    answer={201: ReplayedOut},
-    verb="job.replay",
-)
-def job_replay(request: HttpRequest, response: HttpResponse, job_id: UUID, body: ReplayIn) -> Any:
-    """A new job from the old one's payload, linked both ways."""
-    who = auth.who(request)
-    new = replayed(who, job_id, body)
-    response["Location"] = request.path.replace(f"/{job_id}/replay", f"/{new}")
-    return Status(201, {"id": new})
-
-
-def replayed(who: Principal, job_id: UUID, body: ReplayIn) -> UUID:
-    """The id of the new job."""
-    options: dict[str, Any] = {}
-    if body.payload is not None:
-        kind = sight.job(who, job_id).kind
-        options["payload"] = registry.get(kind).payload.build(body.payload)
-    if body.priority is not None:
-        options["priority"] = body.priority
-    return replay(job_id, by=who, reason=body.reason, **options)
-
-
-@section.post(
-    "/jobs/{uuid:job_id}/cancel",
-    "job_cancel",
-    needs="cancel_job",
-    answer={200: CancelledOut, 202: CancelledOut},
-    verb="job.cancel",
-)
-def job_cancel(request: HttpRequest, job_id: UUID, body: CancelIn) -> Any:
-    """Cancel a waiting job at once; ask a running one to stop."""
-    who = auth.who(request)
-    found = cancel(job_id, by=who, reason=body.reason, force=body.mode == "force")
-    return Status(202 if found.requested else 200, found)
-
-
-@section.post(
-    "/jobs/{uuid:job_id}/run-now", "job_run_now", needs="retry_job", answer=JobOut,
-    verb="job.run_now",
-)  # fmt: skip
-def job_run_now(request: HttpRequest, job_id: UUID, body: MaybeWhyIn) -> Any:
-    """A job that waits for its time is due."""
-    who = auth.who(request)
-    run_now(job_id, by=who, reason=body.reason)
-    return told_job(sight.job(who, job_id))
-
-
-@section.patch("/jobs/{uuid:job_id}", "job_edit", needs="edit_job", answer=JobOut, verb="job.edit")
-def job_edit(request: HttpRequest, job_id: UUID, body: JobPatch) -> Any:
-    """Other values for a job that waits; If-Match says which ones you have seen."""
-    who = auth.who(request)
-    job = sight.job(who, job_id)
-    sql.rows("SELECT 1 FROM jobs_job WHERE id = %s FOR NO KEY UPDATE", [job_id])
-    conditional.check(request, job)
-    edit(job_id, by=who, **body.model_dump(exclude_unset=True))
-    return told_job(sight.job(who, job_id))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Status
+from ninja import Field, Query, Schema, Status
 
 from jobs.api import auth, conditional, paging, sight
 from jobs.api.endpoints import Section
-from jobs.api.schemas import LetterOut, MaybeWhyIn, ReplayedOut, RetryIn, WhyIn
+from jobs.api.numbers import NumberOut
+from jobs.api.schemas import LetterOut, LetterRetryIn, MaybeWhyIn, ReplayedOut, WhyIn
 from jobs.api.told import told_letter
 from jobs.models import DeadLetter
-from jobs.operate import deadletters
+from jobs.operate import deadletters, deaths
 from jobs.principals import Principal
 
 section = Section("dead-letters")
@@ -23,6 +25,7 @@ class LetterReplayIn(MaybeWhyIn):
     """Members of the payload that are to be others."""
 
     payload_patch: dict[str, Any] | None = None
+    same_lineage: bool = True
 
 
 class LettersIn(paging.PageIn):
@@ -50,6 +53,23 @@ def deadletter_list(request: HttpRequest, response: HttpResponse, wanted: Query[
     return {**found, "data": [told_letter(letter) for letter in found["data"]]}
 
 
+class LettersStatsOut(Schema):
+    """How many wait, since when, and how many came."""
+
+    open: NumberOut
+    oldest_at: datetime | None
+    last_hour: NumberOut
+    last_day: NumberOut
+
+
+@section.get(
+    "/dead-letters/stats", "deadletter_stats", needs="view_deadletter", answer=LettersStatsOut
+)  # fmt: skip
+def deadletter_stats(request: HttpRequest) -> Any:
+    """How it stands with dead letters."""
+    return deaths.health(by=auth.who(request))
+
+
 @section.get(
     "/dead-letters/{int:number}", "deadletter_get", needs="view_deadletter", answer=LetterOut
 )
@@ -67,10 +87,10 @@ def deadletter_get(request: HttpRequest, response: HttpResponse, number: int) ->
     answer=LetterOut,
     verb="deadletter.retry",
 )
-def deadletter_retry(request: HttpRequest, number: int, body: RetryIn) -> Any:
+def deadletter_retry(request: HttpRequest, number: int, body: LetterRetryIn) -> Any:
     """The failed job itself again; the dead letter is closed."""
     who = auth.who(request)
-    deadletters.retry_letter(number, by=who, reason=body.reason, attempts=body.attempts)
+    deadletters.retry_letter(number, by=who, **body.model_dump())
     return told_letter(_seen(who, number), history=True)
 
 
@@ -84,9 +104,7 @@ def deadletter_retry(request: HttpRequest, number: int, body: RetryIn) -> Any:
 def deadletter_replay(request: HttpRequest, number: int, body: LetterReplayIn) -> Any:
     """A new job carries the payload on; the dead letter is closed."""
     who = auth.who(request)
-    new = deadletters.replay_letter(
-        number, by=who, reason=body.reason, payload_patch=body.payload_patch
-    )
+    new = deadletters.replay_letter(number, by=who, **body.model_dump())
     return Status(201, {"id": new})
 
 

@@ -107,19 +107,19 @@ def _decide(request: HttpRequest, number: int, verb: Any, reason: str) -> Any:
 _POST = {"needs": "publish_outbox", "answer": WaitingOut}
 
 
-@section.post("/outbox" + Number + "/park", "outbox_park", verb="outbox.park", **_POST)
+@section.post("/outbox" + Number + "/park", "outbox_park", verb="event.park", **_POST)
 def outbox_park(request: HttpRequest, number: int, body: WhyIn) -> Any:
     """The event is not told until somebody says so."""
     return _decide(request, number, outbox.park, body.reason)
 
 
-@section.post("/outbox" + Number + "/publish", "outbox_publish", verb="outbox.publish", **_POST)
+@section.post("/outbox" + Number + "/publish", "outbox_publish", verb="event.publish", **_POST)
 def outbox_publish(request: HttpRequest, number: int, body: WhyIn) -> Any:
     """A failed or parked event is told next."""
     return _decide(request, number, outbox.publish, body.reason)
 
 
-@section.post("/outbox" + Number + "/discard", "outbox_discard", verb="outbox.discard", **_POST)
+@section.post("/outbox" + Number + "/discard", "outbox_discard", verb="event.discard", **_POST)
 def outbox_discard(request: HttpRequest, number: int, body: WhyIn) -> Any:
     """The event is never told."""
     return _decide(request, number, outbox.discard, body.reason)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import ninja.errors
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import DatabaseError, DataError
+from django.db import DatabaseError, DataError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Schema
 
@@ -127,6 +127,9 @@ def of(error: BaseException) -> Problem | None:
         return Problem(400, "bad-request", "the request is not valid")
     if isinstance(error, DataError):
         return Problem(422, "out-of-range", "a value is out of the range that can be stored")
+    if isinstance(error, DatabaseError | InterfaceError) and sql.is_disconnected(error):
+        wait = {"Retry-After": "5"}
+        return Problem(503, "unavailable", "the database does not answer", headers=wait)
     if isinstance(error, DatabaseError) and sql.sqlstate(error) == "57014":
         return Problem(400, "too-expensive", "this would read too much; narrow it down")
     return None
@@ -179,29 +182,18 @@ def _of_ours(error: errors.JobsError) -> Problem | None:
     if isinstance(error, errors.StaleClaim):
         return Problem(409, "stale-claim", told)
     if isinstance(error, errors.InvalidOption | errors.EventError):
-        return _of_option(error, told)
+        return Problem(422, "invalid-option", told, pointer=_pointer(error.option))
     if isinstance(error, errors.EffectError | errors.BreakerError):
-        unknown = "there is no" in told
-        return Problem(404 if unknown else 409, "not-found" if unknown else "invalid-state", told)
-    if isinstance(missing := getattr(error, "permission", None), str):
-        return Problem(403, "denied", told, permission=missing)
-    if type(error).__name__ == "TooSlow":
+        return Problem(409, "invalid-state", told)
+    if isinstance(error, errors.Changed):
+        return Problem(412, "changed-meanwhile", told)
+    if isinstance(error, errors.TooSlow):
         return Problem(400, "too-expensive", told)
-    position = getattr(error, "position", None)
-    if isinstance(position, int):
-        return Problem(400, "invalid-query", told, position=position, pointer="?query")
-    if type(error).__name__.startswith("Unknown"):
-        return Problem(404, "not-found", told)
+    if isinstance(error, errors.QueryError):
+        return Problem(400, "invalid-query", told, position=error.position, pointer="?query")
     if isinstance(error, errors.ConfigError | errors.SealError | errors.HandlerError):
         return None
     return Problem(422, "refused", told)
-
-
-def _of_option(error: errors.InvalidOption | errors.EventError, told: str) -> Problem:
-    pointer = _pointer(error.option)
-    if "there is no" in error.problem and error.option in ("name", "number"):
-        return Problem(404, "not-found", told)
-    return Problem(422, "invalid-option", told, pointer=pointer)
 
 
 def _actions(state: str) -> list[str]:

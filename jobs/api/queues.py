@@ -1,19 +1,20 @@
-"""Queues, pauses and the limits that hold for scopes."""
+"""Queues, what ends in them, and pauses."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Schema
+from ninja import Field, Query, Schema
 
 from jobs.api import auth, sight
 from jobs.api.endpoints import In, Section
+from jobs.api.numbers import PointOut, SpanIn, point
 from jobs.engine import sql
-from jobs.models import Limiter, Pause
+from jobs.models import Pause
 from jobs.names import name_problem
-from jobs.operate import pauses, targets
+from jobs.operate import pauses, stats, targets
 from jobs.principals import Principal
 
 section = Section("queues")
@@ -41,18 +42,6 @@ class PauseOut(Schema):
     by: str
     until: datetime | None
     created_at: datetime
-
-
-class LimitOut(Schema):
-    """How many may run at once, and how often one may start."""
-
-    scope: str
-    at_once: int | None
-    per_second: float | None
-    burst: float
-    tokens: float
-    closed_until: datetime | None
-    is_declared: bool
 
 
 class PauseIn(In):
@@ -148,8 +137,19 @@ def queue_get(request: HttpRequest, name: str) -> Any:
     return _queue(auth.who(request), name)
 
 
+@section.get(
+    "/queues/{name}/metrics", "queue_metrics", needs="view_queue", answer=list[PointOut]
+)  # fmt: skip
+def queue_metrics(request: HttpRequest, name: str, wanted: Query[SpanIn]) -> Any:
+    """How attempts of the queue's jobs ended over time."""
+    _queue(auth.who(request), name)
+    step = timedelta(milliseconds=wanted.step_ms)
+    found = stats.series(wanted.since, wanted.until, step=step, queue=name)
+    return [point(one) for one in found[""]]
+
+
 @section.post(
-    "/queues/{name}/pause", "queue_pause", needs="pause_queue", answer=PauseOut, verb="pause"
+    "/queues/{name}/pause", "queue_pause", needs="pause_queue", answer=PauseOut, verb="scope.pause"
 )
 def queue_pause(request: HttpRequest, name: str, body: PauseIn) -> Any:
     """Nothing of the queue starts; pausing again replaces reason and end."""
@@ -157,7 +157,11 @@ def queue_pause(request: HttpRequest, name: str, body: PauseIn) -> Any:
 
 
 @section.post(
-    "/queues/{name}/resume", "queue_resume", needs="pause_queue", answer=ResumedOut, verb="resume"
+    "/queues/{name}/resume",
+    "queue_resume",
+    needs="pause_queue",
+    answer=ResumedOut,
+    verb="scope.resume",
 )
 def queue_resume(request: HttpRequest, name: str, body: ResumeIn) -> Any:
     """The pause of the queue is over."""
@@ -173,25 +177,16 @@ def pause_list(request: HttpRequest) -> Any:
     return [one for one in found if sight.is_visible(who, "scope", one.scope)]
 
 
-@section.post("/pauses", "pause_scope", needs="pause_queue", answer=PauseOut, verb="pause")
+@section.post("/pauses", "pause_scope", needs="pause_queue", answer=PauseOut, verb="scope.pause")
 def pause_scope(request: HttpRequest, body: ScopeIn) -> Any:
     """Nothing of the scope starts."""
     return pauses.pause(body.scope, by=auth.who(request), reason=body.reason, until=body.until)
 
 
 @section.post(
-    "/pauses/resume", "resume_scope", needs="pause_queue", answer=ResumedOut, verb="resume"
+    "/pauses/resume", "resume_scope", needs="pause_queue", answer=ResumedOut, verb="scope.resume"
 )
 def resume_scope(request: HttpRequest, body: ResumeScopeIn) -> Any:
     """The pause of the scope is over."""
     found = pauses.resume(body.scope, by=auth.who(request), reason=body.reason)
     return {"resumed": found}
-
-
-@section.get("/limits", "limit_list", needs="view_queue", answer=list[LimitOut])
-def limit_list(request: HttpRequest) -> Any:
-    """Limits of queues and kinds; of keys only those that are told apart by nobody's name."""
-    if not auth.who(request).scope.is_everything:
-        return []
-    rows = Limiter.objects.using(sql.alias()).exclude(scope__startswith="key:")
-    return list(rows.order_by("scope")[:1000])

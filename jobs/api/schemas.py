@@ -28,6 +28,13 @@ class AttemptOut(Schema):
     ended_at: datetime
 
 
+class AttemptDetailOut(AttemptOut):
+    """An attempt with its traceback and the last lines of its log."""
+
+    traceback: str
+    lines: str
+
+
 class MoveOut(Schema):
     """One move of a row from state to state."""
 
@@ -151,15 +158,35 @@ class JobPatch(MaybeWhyIn):
 
 
 class RetryIn(MaybeWhyIn):
-    """Another chance for the same job."""
+    """Another chance for the same job: so many attempts more, or with ``reset`` all of them."""
+
+    attempts: int | None = Field(None, ge=1, le=1000)
+    reset: bool = False
+    at: datetime | None = None
+
+
+class LetterRetryIn(MaybeWhyIn):
+    """The same for the job of a dead letter."""
+
+    attempts: int | None = Field(None, ge=1, le=1000)
+    reset: bool = False
+
+
+class BatchRetryIn(MaybeWhyIn):
+    """The same for the failed members of a batch."""
 
     attempts: int = Field(1, ge=1, le=1000)
 
 
 class ReplayIn(MaybeWhyIn):
-    """A new job from the old one's payload, or from another."""
+    """A new job from the old one's payload, from that with some members changed, or another.
+
+    Without ``same_lineage`` it is a job of its own, beside the old one's line and without its keys.
+    """
 
     payload: dict[str, Any] | None = None
+    payload_patch: dict[str, Any] | None = None
+    same_lineage: bool = True
     priority: int | None = Field(None, ge=-100, le=100)
 
 
@@ -213,6 +240,7 @@ class BatchOut(Schema):
 
     id: UUID
     name: str
+    note: str
     tenant: str
     state: Literal["open", "sealed", "done"]
     total: int | None

@@ -16,7 +16,7 @@ _JOB = (
     "correlation_id batch_id parent_id replay_of replayed_by schedule_id cancel_requested_at"
 )
 _BATCH = (
-    "id name tenant state total succeeded failed cancelled expired generation created_at "
+    "id name note tenant state total succeeded failed cancelled expired generation created_at "
     "sealed_at finished_at"
 )
 _LETTER = (

@@ -21,6 +21,7 @@ from jobs.cli.verb import Options
 from jobs.errors import InvalidOption, InvalidPayload
 from jobs.payloads import Payload
 
+_SEVERAL = ("Sequence", "Iterable")
 _SKIPPED = ("by", "payload", "version")
 _WORDS = {
     "reason": "why, for the record",
@@ -30,6 +31,11 @@ _WORDS = {
     "attempts": "allow so many more failures",
     "reset": "with its whole budget of attempts again",
     "payload_patch": "fields of the payload to replace, as JSON (null takes one away)",
+    "tenants": "only this tenant",
+    "queues": "only this queue",
+    "addresses": "only from this address or network",
+    "expires_at": "good until this time, like 2030-01-31T18:00Z",
+    "is_staff": "also told what is meant for administrators",
     "set": "something else of it, as NAME=JSON; may be given more than once",
 }
 
@@ -69,6 +75,11 @@ def pair(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def several(text: str) -> list[str]:
+    """An argument like ``view_job,retry_job``."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def seconds(text: str) -> timedelta:
     """An argument in seconds."""
     try:
@@ -106,6 +117,10 @@ def add_parameters(parser: ArgumentParser, function: Callable[..., Any]) -> None
                                 default=[], help=_WORDS["set"])  # fmt: skip
         elif parameter.kind is parameter.KEYWORD_ONLY:
             _add_option(parser, name, told, parameter.default, is_required)
+        elif told.startswith(_SEVERAL):
+            parser.add_argument(
+                name, type=several, metavar=name.upper(), help="separated by commas"
+            )
         else:
             parser.add_argument(name, type=_type(told), metavar=name.upper())
 
@@ -119,9 +134,10 @@ def _add_option(
             flag, words = f"--no-{name.replace('_', '-')}", f"not {words}"
         parser.add_argument(flag, dest=name, help=words, default=default,
                             action="store_false" if default is True else "store_true")  # fmt: skip
-    elif told.startswith(("Sequence", "Iterable")):
+    elif told.startswith(_SEVERAL):
         kind = int if "int" in told else str
-        parser.add_argument(flag, dest=name, action="append", type=kind, help=words)
+        parser.add_argument(flag, dest=name, action="append", type=kind,
+                            help=f"{words}; may be given more than once")  # fmt: skip
     else:
         parser.add_argument(
             flag, dest=name, type=_type(told), required=is_required, help=words,

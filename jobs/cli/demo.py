@@ -18,6 +18,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
 from jobs import conf, registry
+from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
 from jobs.cli.demo_flow import ACTS, QUEUE, Act
 from jobs.cli.run import address
 from jobs.cli.table import table
@@ -29,8 +30,9 @@ from jobs.operate import doctor
 from jobs.states import FINAL_STATES, JobState
 
 USER = "demo"
+FLOW = f"{QUEUE},{SIDE_QUEUE}"
 START_LIMIT = 30.0
-RUN_LIMIT = 15.0
+RUN_LIMIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class _Demo:
     """One showing."""
 
     def __init__(self, where: str, once: bool) -> None:
-        self._url = f"http://{where}/admin/"
+        self._url = f"http://{where}"
         self._once = once
         self._password = secrets.token_urlsafe(9)
         self._kept: deque[str] = deque(maxlen=200)
@@ -105,7 +107,8 @@ class _Demo:
             [
                 manage("dispatcher", "jobs", "dispatch"),
                 manage("worker", "jobs", "worker", "--concurrency=4"),
-                manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={QUEUE}"),
+                manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
+                manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
                 manage("web", "runserver", "--noreload", where),
             ],
             self._log,
@@ -141,14 +144,14 @@ class _Demo:
             _print("The programs did not start.\n")
             self._code = 1
             return True
-        if _both_listen() and _answers(self._url):
+        if _all_listen() and _answers(f"{self._url}/admin/"):
             self._began = time.monotonic()
             self._enqueue()
         return False
 
     def _enqueue(self) -> None:
         self._ids = [_enqueue(scene) for scene in SCENES]
-        self._acts = [act(secrets.token_hex(4)) for act in ACTS]
+        self._acts = [act(secrets.token_hex(4), self._url) for act in (*ACTS, *DESK)]
         for act in self._acts:
             act.begin()
 
@@ -194,10 +197,22 @@ class _Demo:
         _print(f"\n{len(lines) - wrong} of {len(lines)} as they should, in {self._elapsed():.1f} s")
         _print(f"; {len(broken) or 'no'} invariants violated.\n")
         _print("".join(f"{violation}\n" for violation in broken))
-        if not self._once:
-            _print(f"\nAdmin:    {self._url}\nUser:     {USER}\nPassword: {self._password}\n")
-            _print("\nCtrl-C ends the demo.\n")
+        self._leave()
         return 1 if wrong or broken else 0
+
+    def _leave(self) -> None:
+        """Whoever stays knows how to go on; whoever does not leaves no key behind."""
+        programs = [act for act in self._acts if isinstance(act, AProgram)]
+        if self._once:
+            for program in programs:
+                program.revoke()
+            return
+        _print(f"\nAdmin:    {self._url}/admin/\nUser:     {USER}\nPassword: {self._password}\n")
+        _print(f"\nAPI:      {self._url}/api/v1/docs\n")
+        for program in programs:
+            _print(f"Key:      {program.key.text}\n")
+            _print(f"          {', '.join(program.key.key.permissions)}; for a day\n")
+        _print("\nCtrl-C ends the demo.\n")
 
 
 _ENDS = """
@@ -207,9 +222,9 @@ FROM jobs_job j WHERE id = ANY(%s)
 """
 
 
-def _both_listen() -> bool:
-    """Whether both workers are there."""
-    wanted = [conf.settings().DEFAULT_QUEUE, QUEUE]
+def _all_listen() -> bool:
+    """Whether all workers are there."""
+    wanted = [conf.settings().DEFAULT_QUEUE, QUEUE, SIDE_QUEUE, SPARE_QUEUE]
     [(heard,)] = sql.rows(
         "SELECT count(DISTINCT q) FROM jobs_lease, unnest(queues) AS q "
         "WHERE dead_at IS NULL AND until > jobs_clock() AND q = ANY (%s)",

@@ -39,9 +39,11 @@ class Act(ABC):
 
     title: ClassVar[str]
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, url: str) -> None:
         self.mark = mark
         """Tells the keys of this showing from those of others."""
+        self.url = url
+        """Of the demo's web server."""
         self.ids: list[UUID] = []
 
     @abstractmethod

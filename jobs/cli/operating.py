@@ -12,15 +12,15 @@ from jobs.cli import acting
 from jobs.cli.answers import say_json, say_one, say_rows
 from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
-from jobs.models import Batch, Blackout, DeadLetter, Limiter, Queue
+from jobs.models import Batch, Blackout, DeadLetter, Limiter
 from jobs.operate import (
     apikeys,
     audit,
     batches,
     breakers,
     causes,
+    charts,
     doubts,
-    overview,
     search,
     workers,
 )
@@ -85,11 +85,6 @@ GROUPS: Mapping[str, Group] = {
                 lambda options: causes.every(by=person(), limit=options["limit"]),
                 "Nothing dies of anything."),
         lambda options: causes.find(options["id"], by=person()),
-    ),
-    "queues": Group(
-        "see queues",
-        {},
-        Listing("every queue", ("name",), _newest(Queue, "name")),
     ),
     "workers": Group(
         "see workers, let them go home",
@@ -241,7 +236,7 @@ def _add_deploy(parser: ArgumentParser) -> None:
 
 
 def _deploy(options: Options) -> int:
-    say_one(overview.mark_deploy(options["version"], by=person().name), options["json"])
+    say_one(charts.mark_deploy(options["version"], by=person()), options["json"])
     return 0
 
 
@@ -258,7 +253,8 @@ VERBS = (
     Verb("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
 )
 ELSEWHERE = {
-    "outbox.park", "outbox.publish", "outbox.discard", "pauses.pause", "pauses.resume",
+    "charts.mark_deploy", "outbox.park", "outbox.publish", "outbox.discard",
+    "pauses.pause", "pauses.resume",
     "schedules.pause", "schedules.resume", "schedules.run_now",
     "bulk.start", "bulk.abort", "bulk.proceed",
 }  # fmt: skip

@@ -26,8 +26,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, words in _ACTIONS.items():
         action = actions.add_parser(name, help=words, description=words)
+        action.add_argument("--json", action="store_true", help="answer in JSON")
         if name == "list":
-            action.add_argument("--json", action="store_true", help="answer in JSON")
             action.add_argument(
                 "--state",
                 action="append",
@@ -46,6 +46,8 @@ def run(options: Options) -> int:
     if action != "list":
         decide = {"publish": outbox.publish, "park": outbox.park, "discard": outbox.discard}
         decide[action](options["number"], by=person(), reason=options["reason"])
+        if options["json"]:
+            sys.stdout.write(json.dumps({"number": options["number"], "done": True}) + "\n")
         return 0
     found = outbox.events(*options["state"] or (), limit=outbox.LIMIT)
     if options["json"]:

@@ -33,6 +33,7 @@ class Look:
     eta: float | None
     is_over: bool
     is_good: bool
+    held: str = ""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def _bulk(bulk_id: UUID) -> Look:
     row = found.bulk
     good = row.state == "done" and not row.failed
     return Look(row.state, row.decided, row.total, row.failed, found.rate, found.eta,
-                row.is_over, good)  # fmt: skip
+                row.is_over, good, found.held)  # fmt: skip
 
 
 def _batch(batch_id: UUID) -> Look:
@@ -76,9 +77,9 @@ def _watch(look: Callable[[], Look], is_json: bool) -> int:
         seen = look()
         if is_live:
             say(f"\r\x1b[K{line(seen)}")
-        elif not is_json and (seen.state, seen.done) != last:
+        elif not is_json and (seen.state, seen.done, seen.held) != last:
             say(f"{line(seen)}\n")
-        last = (seen.state, seen.done)
+        last = (seen.state, seen.done, seen.held)
         if seen.is_over:
             break
         time.sleep(INTERVAL)
@@ -100,7 +101,7 @@ def line(seen: Look) -> str:
         text += f"  {seen.rate:.1f}/s"
     if seen.eta is not None:
         text += f"  {seen.eta:.0f} s left"
-    return text
+    return f"{text}  ({seen.held})" if seen.held else text
 
 
 VERB = Verb("watch", "follow a batch or a bulk operation to its end", add_arguments, run)

@@ -46,3 +46,21 @@ def rewrite(entry: Entry, job_id: UUID) -> None:
 def _write(kinds: set[str], ids: list[UUID]) -> None:
     pairs = [(kind, path) for kind in sorted(kinds) for path in registry.get(kind).searchable]
     sql.bound_rows(_WRITE, [[kind for kind, _ in pairs], [path for _, path in pairs], ids])
+
+
+_MISSING = f"""
+  AND NOT EXISTS (SELECT 1 FROM jobs_search s WHERE s.job_id = j.id
+    AND s.path = '{PREFIX}' || t.path)
+RETURNING job_id
+"""  # noqa: S608 - constants
+# Of an old name of the kind, too.
+_FILL = _WRITE.replace("t.kind = j.kind", "true") + _MISSING
+
+
+def fill(kind: str, ids: list[UUID]) -> int:
+    """The jobs, of this kind or an old name of it, are found by every declared field.
+
+    Answers how many were not before.
+    """
+    paths = list(registry.get(kind).searchable)
+    return len(set(sql.bound_rows(_FILL, [[kind] * len(paths), paths, ids])))

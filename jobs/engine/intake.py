@@ -78,6 +78,11 @@ def enqueue_many(drafts: Iterable[Payload | Draft]) -> list[UUID]:
     is taken, its place in the answer has the id of the job that has it.
     """
     entries = [entry(d if isinstance(d, Draft) else Draft(d)) for d in drafts]
+    return enter_many(entries)
+
+
+def enter_many(entries: list[Entry]) -> list[UUID]:
+    """The same for drafts that are validated already."""
     if not entries:
         return []
     _refuse_repeated_ids(entries)

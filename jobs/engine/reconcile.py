@@ -15,6 +15,7 @@ from django.db import transaction
 
 from jobs import conf
 from jobs.engine import (
+    arrivals,
     claims,
     closures,
     leases,
@@ -78,6 +79,7 @@ class Reconciler:
         self._every(FREE_INTERVAL, "free", self._free)
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
         self._every(self._sweeper.interval, "sweep", self._sweeper.run)
+        self._every(arrivals.INTERVAL, "arrivals", arrivals.tally)
         self._every(relay.INTERVAL, "relay", self._relay.work)
         if self._away is not None:
             away, self._away = self._away, None

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, registry
-from jobs.engine import leases, roll, sql
+from jobs.engine import leases, leftovers, roll, sql
 from jobs.states import JobState
 
 PAGE = 1000
@@ -63,10 +63,13 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("batches", _BATCHES, settings.KEEP_BATCHES),
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
+        _Walk("quarters", _QUARTERS, settings.KEEP_STATISTICS),
         _Walk("audit", _AUDIT, settings.KEEP_AUDIT),
         _Walk("answers", _ANSWERS, timedelta(hours=24)),
     ):
         yield from walk.steps(dry_run, chunk)
+    yield from map(Portion, leftovers.bulks(settings.KEEP_BULKS, dry_run, chunk))
+    yield from map(Portion, leftovers.causes(settings.KEEP_CAUSES, dry_run, chunk))
     if not dry_run:
         yield Portion({"leases": leases.forget_dead(), "workers": roll.forget_lost()})
 
@@ -280,6 +283,7 @@ _KEYS = _Table(
 
 # The rows that count since ever have a minute that never comes.
 _MINUTES = _Table("jobs_minute", "minute", "t.minute < %s")
+_QUARTERS = _Table("jobs_quarter", "at", "t.at < %s")
 _AUDIT = _Table("jobs_audit", "at", "t.at < %s")
 _ANSWERS = _Table("jobs_api_answer", "created_at", "t.created_at < %s")
 

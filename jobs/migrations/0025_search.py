@@ -75,5 +75,27 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["at"], name="jobs_deploy_at")],
             },
         ),
+        migrations.CreateModel(
+            name="Quarter",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("queue", models.TextField(verbose_name="queue")),
+                ("outcome", models.TextField(verbose_name="outcome")),
+                ("at", models.DateTimeField(verbose_name="from")),
+                ("count", models.BigIntegerField(verbose_name="attempts")),
+            ],
+            options={
+                "verbose_name": "quarter of an hour",
+                "verbose_name_plural": "statistics by the quarter of an hour",
+                "db_table": "jobs_quarter",
+                "ordering": ["at", "id"],
+                "default_permissions": (),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("at", "queue", "outcome"), name="jobs_quarter_once"
+                    )
+                ],
+            },
+        ),
         migrations.RunSQL(REMEMBER, FORGET),
     ]

@@ -12,7 +12,7 @@ from jobs.models.flow import Closure, Limiter, Slot
 from jobs.models.job import Job
 from jobs.models.key import JobKey
 from jobs.models.lease import Lease
-from jobs.models.minute import Minute
+from jobs.models.minute import Minute, Quarter
 from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
@@ -46,6 +46,7 @@ __all__ = [
     "Minute",
     "Outbox",
     "Pause",
+    "Quarter",
     "Queue",
     "Schedule",
     "Search",

@@ -43,3 +43,29 @@ class Minute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.minute:%Y-%m-%d %H:%M} {self.kind} {self.outcome}: {self.count}"
+
+
+class Quarter(models.Model):
+    """How often attempts of a queue ended in one way within a quarter of an hour.
+
+    Summed up from the minutes once the quarter is over, for charts of days.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    queue = models.TextField(_("queue"))
+    outcome = models.TextField(_("outcome"))
+    at = models.DateTimeField(_("from"))
+    count = models.BigIntegerField(_("attempts"))
+
+    class Meta:
+        verbose_name = _("quarter of an hour")
+        verbose_name_plural = _("statistics by the quarter of an hour")
+        db_table = "jobs_quarter"
+        ordering = ["at", "id"]
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["at", "queue", "outcome"], name="jobs_quarter_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.queue} {self.outcome}: {self.count}"

@@ -6,6 +6,7 @@ give a key more than he may himself.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import secrets
@@ -242,7 +243,9 @@ def _permissions(given: Iterable[str]) -> list[str]:
         raise InvalidOption("permissions", "is empty: the key could do nothing")
     for name in names:
         if name not in ALL:
-            raise InvalidOption("permissions", f"there is no permission {name!r}")
+            near = difflib.get_close_matches(name, ALL, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidOption("permissions", f"there is no permission {name!r}{hint}")
     return names
 
 

@@ -23,7 +23,7 @@ from jobs.ids import uuid7
 from jobs.names import label_problem
 from jobs.operate import acts
 from jobs.operate.cancel import cancel_many
-from jobs.operate.retry import carry_out
+from jobs.operate.retry import carry_out, retry_many
 from jobs.payloads import Payload
 from jobs.principals import By
 
@@ -297,7 +297,11 @@ def _retry_failed(batch_id: UUID, by: str, reason: str, attempts: int) -> int:
             sql.rows(
                 "SELECT 1 FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [ids]
             )
+            together = retry_many(ids, by=by, reason=reason, attempts=attempts)
+            retried += len(together)
             for job_id in ids:
+                if job_id in together:
+                    continue
                 with suppress(NotAllowed):
                     carry_out(job_id, by=by, reason=reason, attempts=attempts)
                     retried += 1

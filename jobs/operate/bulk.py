@@ -17,15 +17,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.core import signing
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from jobs import registry
 from jobs.engine import intake, sql
-from jobs.errors import Denied, InvalidOption, NotAllowed
+from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
 from jobs.ids import uuid7
 from jobs.limits import Unique
 from jobs.models import Bulk, BulkItem
@@ -42,8 +43,9 @@ from jobs.operate.bulkplans import (
     whole,
 )
 from jobs.operate.bulkscan import Found, Selection
+from jobs.operate.explain import explain
 from jobs.operate.query import parse
-from jobs.operate.targets import Place
+from jobs.operate.targets import EVERYBODYS, Place
 from jobs.principals import By, Principal, Scope, principal
 
 __all__ = ["ACTIONS", "IDS_LIMIT", "Care", "Preview", "abort", "every", "find", "items",
@@ -85,6 +87,8 @@ class Progress:
     """Items decided per second, over the last minute."""
     eta: float | None
     """Seconds until the end at this rate; None where that cannot be told."""
+    held: str = ""
+    """Why it does not go on, in words: its job was cancelled, or may not run; empty: it goes on."""
 
 
 # ---- looking first
@@ -101,7 +105,7 @@ def preview(
     """What ``start`` would do; nothing is done. Raises as ``start`` does."""
     who = _allowed(action, by, "bulk.preview")
     kept = checked_options(action, options)
-    [(now,)] = sql.rows("SELECT jobs_clock()")
+    now = _now()
     kinds, skipped = Counter[str](), Counter[str]()
     if _given(ids, query):
         found = bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
@@ -163,57 +167,80 @@ def start(
     not exist within the scope raise UnknownJob or UnknownTarget, and nothing is done.
     """
     who = _allowed(action, by, "bulk.start")
-    kept, careful = checked_options(action, options), checked_care(action, care)
-    [(now,)] = sql.rows("SELECT jobs_clock()")
+    kept = checked_options(action, options)
     is_ids = _given(ids, query)
+    before = None
     if token is not None:
-        before = _confirmed(token, action, kept, ids, query, now, who)
+        before = _confirmed(token, action, kept, ids, query, _now(), who)
     elif isinstance(by, Principal) and not is_ids:
         raise InvalidOption("token", "is missing: look at a preview first, and show its token")
-    else:
-        before = now
-    made = uuid7()
+    if is_ids:
+        try:
+            bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
+        except UnknownTarget as error:
+            raise acts.deny(error, by, "bulk.start", kind="bulk") from None
     with acts.on(
-        "bulk.start", kind="bulk", id=made, permission="run_bulk", by=by, reason=reason,
+        "bulk.start", kind="bulk", id=None, permission="run_bulk", by=by, reason=reason,
         needs_reason=True, place=Place(),
     ) as act:  # fmt: skip
-        bulk = Bulk(
-            id=made,
-            action=action,
-            options=kept,
-            query="",
-            before=before,
-            by=act.name,
-            via=who.via,
-            reason=act.reason,
-            scope=bulkscan.as_json(who.scope),
-            state="gathering" if not is_ids else "canary" if careful.canary else "running",
-            per_minute=careful.per_minute,
-            canary=careful.canary,
-            stop_at=careful.stop_at,
-        )
-        if is_ids:
-            on_letters = ACTIONS[action].on_letters
-            found = bulkscan.by_ids(list(ids or ()), who.scope, on_letters)
-            bulk.total, bulk.started_at = len(found), now
-        else:
-            found = []
-            bulk.query = _selection(action, query, before, who).query
-        bulk.save(using=sql.alias(), force_insert=True)
-        bulkrun.add(made, [(f.id, f.letter, f.created_at) for f in found])
-        act.count = bulk.total
-        act.note(bulk_action=action, query=bulk.query, options=kept)
-        _carry(made)
-    return find(made, by=by)
+        made = carry_out(
+            action, ids=ids, query=query, who=act.principal, reason=act.reason, before=before,
+            care=care, **kept,
+        )  # fmt: skip
+        act.concerns(made.id)
+        act.count = made.total
+        act.note(bulk_action=action, query=made.query, options=kept)
+    return find(made.id, by=by)
+
+
+def carry_out(
+    action: str,
+    *,
+    ids: Sequence[Any] | None = None,
+    query: str | None = None,
+    who: Principal,
+    reason: str,
+    before: datetime | None = None,
+    care: Care = Care(),  # noqa: B008 - frozen
+    **options: Any,
+) -> Bulk:
+    """The same, for whoever has asked and written down already."""
+    kept, careful = checked_options(action, options), checked_care(action, care)
+    is_ids, now = _given(ids, query), _now()
+    bulk = Bulk(
+        id=uuid7(),
+        action=action,
+        options=kept,
+        query="",
+        before=before or now,
+        by=who.name,
+        via=who.via,
+        reason=reason,
+        scope=bulkscan.as_json(who.scope),
+        state="gathering" if not is_ids else "canary" if careful.canary else "running",
+        per_minute=careful.per_minute,
+        canary=careful.canary,
+        stop_at=careful.stop_at,
+    )
+    found = []
+    if is_ids:
+        found = bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
+        bulk.total, bulk.started_at = len(found), now
+    else:
+        bulk.query = _selection(action, query, bulk.before, who).query
+    bulk.save(using=sql.alias(), force_insert=True)
+    bulkrun.add(bulk.id, [(f.id, f.letter, f.created_at) for f in found])
+    _carry(bulk.id)
+    return bulk
 
 
 def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     """An operation whose job was cancelled or has failed is carried on."""
-    bulk = find(bulk_id, by=by)
     with acts.on(
         "bulk.proceed", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
-        needs_reason=True, place=Place(),
+        needs_reason=True, place=_place(bulk_id, by),
     ):  # fmt: skip
+        bulk = find(bulk_id, by=by)
         if bulk.is_over:
             raise NotAllowed("proceed", bulk_id, bulk.state, ["gathering", "canary", "running"])
         _carry(bulk_id)
@@ -222,11 +249,11 @@ def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
 
 def abort(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     """Nothing more is done; what is done stays. Raises NotAllowed where it is over."""
-    bulk = find(bulk_id, by=by)
     with acts.on(
         "bulk.abort", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
-        needs_reason=True, place=Place(),
+        needs_reason=True, place=_place(bulk_id, by),
     ) as act:  # fmt: skip
+        bulk = find(bulk_id, by=by)
         aborted = sql.rows(
             "UPDATE jobs_bulk SET state = 'aborted', note = %s, finished_at = jobs_clock() "
             "WHERE id = %s AND state NOT IN ('aborted', 'done', 'stopped') "
@@ -242,6 +269,15 @@ def abort(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     return find(bulk_id, by=by)
 
 
+def _place(bulk_id: UUID, by: By) -> Place:
+    """Whoever may not see the operation meets the place of those who see everything."""
+    try:
+        find(bulk_id, by=by)
+    except UnknownTarget:
+        return EVERYBODYS
+    return Place()
+
+
 def _carry(bulk_id: UUID) -> None:
     intake.enqueue(RunBulk(bulk_id=bulk_id), priority=50, unique=Unique(str(bulk_id)))
 
@@ -251,6 +287,8 @@ def _carry(bulk_id: UUID) -> None:
 
 def find(bulk_id: UUID, *, by: By) -> Bulk:
     """The operation; raises UnknownTarget where there is none that the caller may see."""
+    if not isinstance(bulk_id, UUID):
+        raise targets.unknown("bulk", bulk_id)
     found = Bulk.objects.using(sql.alias()).filter(id=bulk_id).first()
     if found is None or not _sees(principal(by).scope, found):
         raise targets.unknown("bulk", bulk_id)
@@ -298,7 +336,24 @@ def progress(bulk_id: UUID, *, by: By) -> Progress:
         rate = min(rate, bulk.per_minute / 60)
     waiting = bulk.total - bulk.decided
     known = rate > 0 and bulk.state in ("running", "canary")
-    return Progress(bulk, waiting, rate, waiting / rate if known else None)
+    return Progress(bulk, waiting, rate, waiting / rate if known else None, _held(bulk))
+
+
+_HARMLESS = frozenset({"not_due", "queued", "running", "turn", "ready", "dispatch"})
+
+
+def _held(bulk: Bulk) -> str:
+    if bulk.is_over:
+        return ""
+    job = sql.rows(
+        "SELECT id FROM jobs_job WHERE kind = 'jobs.bulk' AND tenant = '' AND unique_key = %s "
+        "AND state IN ('blocked', 'pending', 'queued', 'running')",
+        [str(bulk.id)],
+    )
+    if not job:
+        return _("its job was cancelled or has failed: carry it on, or abort it")
+    found = [r for r in explain(job[0][0]).reasons if r.code not in _HARMLESS]
+    return found[0].text if found else ""
 
 
 # ---- small parts
@@ -310,6 +365,11 @@ def _allowed(action: str, by: By, what: str) -> Principal:
         if not who.may(permission):
             raise acts.deny(Denied(permission), by, what, kind="bulk")
     return who
+
+
+def _now() -> datetime:
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    return cast(datetime, now)
 
 
 def _given(ids: Sequence[Any] | None, query: str | None) -> bool:

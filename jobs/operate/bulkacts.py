@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,9 @@ from jobs.operate.bulkplans import ACTIONS, obstacle
 from jobs.operate.bulkscan import from_json
 from jobs.operate.cancel import cancel_many
 from jobs.operate.replay import carry_out as replay
+from jobs.operate.replay import replay_many
 from jobs.operate.retry import carry_out as retry
+from jobs.operate.retry import retry_many
 from jobs.states import JobState
 
 TURN = 0.1
@@ -48,6 +50,8 @@ class Outcome:
 
 
 DONE = Outcome("done")
+MOVED = Outcome("skipped", "was moved by somebody at this moment")
+CLOSED = Outcome("skipped", "has no open dead letter")
 
 _LOCK = """
 SELECT j.id, j.state, j.kind, j.tenant, j.queue FROM jobs_job j
@@ -57,17 +61,41 @@ _LOOK = "SELECT id, state, kind, tenant, queue FROM jobs_job WHERE id = ANY(%s)"
 
 
 def carry_out(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
-    """What became of the items, by their order; those missing had no time left."""
+    """What became of the items, by their order; those missing had no time left.
+
+    Ordinary jobs go together, in a few statements; those that a unique key or other replays may
+    stand against, and all where a statement has failed, one by one.
+    """
     able, outcomes = _sorted(bulk, items)
-    together = _TOGETHER.get(bulk.action)
-    if together is not None:
-        return {**outcomes, **together(bulk, able)}
+    outcomes |= _together(bulk, able)
     began = time.monotonic()
     for item in able:
-        outcomes[item] = _one(bulk, item)
-        if time.monotonic() - began > TURN:
-            break
+        if item in outcomes:
+            continue
+        if bulk.action not in _ONE_BY_ONE:
+            outcomes[item] = MOVED
+        elif time.monotonic() - began < TURN:
+            outcomes[item] = _one(bulk, item)
     return outcomes
+
+
+_ONE_BY_ONE = ("retry", "retry_letter", "replay", "replay_letter")
+
+
+def _together(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
+    if not items:
+        return {}
+    act = _TOGETHER[bulk.action]
+    if bulk.action not in _ONE_BY_ONE:
+        return act(bulk, items)
+    try:
+        with transaction.atomic(using=sql.alias()):
+            closed = _closed(items)
+            return closed | act(bulk, [item for item in items if item not in closed])
+    except Error as error:
+        if _is_for_all(error):
+            raise
+        return {}  # one of them is to blame: it is found where each has a savepoint of its own
 
 
 def _sorted(bulk: Bulk, items: Sequence[Item]) -> tuple[list[Item], dict[Item, Outcome]]:
@@ -88,7 +116,7 @@ def _sorted(bulk: Bulk, items: Sequence[Item]) -> tuple[list[Item], dict[Item, O
         if not scope.covers(tenant, queue):
             why = "has left the scope"
         elif item.job_id in others and state in states:
-            why = "was moved by somebody at this moment"
+            why = MOVED.detail
         else:
             may = handler is None or handler.replayable
             why = obstacle(bulk.action, state, kind, item.letter, may)
@@ -103,8 +131,8 @@ def _one(bulk: Bulk, item: Item) -> Outcome:
     who: dict[str, Any] = {"by": bulk.by, "reason": bulk.reason}
     try:
         with transaction.atomic(using=sql.alias()):
-            if item.letter is not None and not _is_open(item.letter):
-                return Outcome("skipped", "has no open dead letter")
+            if item.letter is not None and _closed([item]):
+                return CLOSED
             if bulk.action in ("replay", "replay_letter"):
                 return Outcome("done", result=replay(item.job_id, **who))
             retry(item.job_id, **who, **bulk.options)
@@ -114,15 +142,39 @@ def _one(bulk: Bulk, item: Item) -> Outcome:
     except JobsError as error:
         return Outcome("failed", printable(str(error), _DETAIL_LIMIT))
     except Error as error:
-        if sql.is_disconnected(error) or sql.sqlstate(error) in ("40P01", "40001", "55P03"):
+        if _is_for_all(error):
             raise
         return Outcome("failed", printable(f"{type(error).__name__}: {error}", _DETAIL_LIMIT))
 
 
-def _is_open(letter: int) -> bool:
-    return bool(
-        sql.rows("SELECT 1 FROM jobs_deadletter WHERE id = %s AND state = 'open'", [letter])
-    )
+def _is_for_all(error: Error) -> bool:
+    """Whether no single job is to blame, so that the whole step is to be made again."""
+    return sql.is_disconnected(error) or sql.sqlstate(error) in ("40P01", "40001", "55P03")
+
+
+def _closed(items: Sequence[Item]) -> dict[Item, Outcome]:
+    """Those whose dead letter is decided upon by now; the others' letters are locked."""
+    letters = [item.letter for item in items if item.letter is not None]
+    if not letters:
+        return {}
+    still = {row[0] for row in sql.rows(_LETTERS, [letters])}
+    return {item: CLOSED for item in items if item.letter is not None and item.letter not in still}
+
+
+_LETTERS = """
+SELECT id FROM jobs_deadletter WHERE id = ANY(%s) AND state = 'open' ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+def _retry(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
+    ids = [item.job_id for item in items]
+    done = retry_many(ids, by=bulk.by, reason=bulk.reason, **bulk.options)
+    return {item: DONE for item in items if item.job_id in done}
+
+
+def _replay(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
+    new = replay_many([item.job_id for item in items], by=bulk.by, reason=bulk.reason)
+    return {i: Outcome("done", result=new[i.job_id]) for i in items if i.job_id in new}
 
 
 def _cancel(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
@@ -150,8 +202,7 @@ UPDATE jobs_deadletter d SET state = 'discarded', closed_at = jobs_clock(), move
 def _discard(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
     letters = [item.letter for item in items]
     gone = {row[0] for row in sql.rows(_DISCARD, [letters, bulk.by, bulk.reason])}
-    closed = Outcome("skipped", "has no open dead letter")
-    return {item: DONE if item.letter in gone else closed for item in items}
+    return {item: DONE if item.letter in gone else CLOSED for item in items}
 
 
 _RUN_NOW = """
@@ -186,7 +237,11 @@ def _edit(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
     return dict.fromkeys(items, DONE)
 
 
-_TOGETHER: Mapping[str, Any] = {
+_TOGETHER: Mapping[str, Callable[[Bulk, Sequence[Item]], dict[Item, Outcome]]] = {
+    "retry": _retry,
+    "retry_letter": _retry,
+    "replay": _replay,
+    "replay_letter": _replay,
     "cancel": _cancel,
     "discard_letter": _discard,
     "run_now": _run_now,

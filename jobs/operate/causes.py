@@ -8,19 +8,19 @@ over and it does.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from jobs.clockwork import aware
 from jobs.engine import sql
-from jobs.errors import InvalidOption, NotAllowed
+from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
 from jobs.models import Bulk
 from jobs.names import label_problem
 from jobs.operate import acts, bulk, targets
 from jobs.operate.bulkplans import Care, whole
 from jobs.operate.bulkscan import scoped
-from jobs.operate.targets import EVERYBODYS
+from jobs.operate.targets import EVERYBODYS, Place
 from jobs.principals import By, principal
 
 OPEN_LIMIT = 10_000
@@ -52,6 +52,8 @@ class Cause:
     kinds: dict[str, int]
     """Dead letters ever, by the kind of their jobs."""
 
+
+_NAMES = tuple(field.name for field in fields(Cause))
 
 _LIST = """
 WITH s AS (SELECT j.fingerprint, j.kind, sum(j.count)::bigint AS count, min(j.first_at) AS first_at,
@@ -91,7 +93,8 @@ def _read(where: str, parameters: list[Any], states: list[str], by: By, limit: i
     scope, more = scoped(principal(by).scope)
     statement = _LIST.format(where=where + scope, scope=scope)
     rows = sql.rows(statement, [*parameters, *more, *more, OPEN_LIMIT, states, limit])
-    return [Cause(*row[:-1], kinds=json.loads(row[-1])) for row in rows]
+    found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+    return [Cause(**{**one, "kinds": json.loads(one["kinds"])}) for one in found]
 
 
 # ---- deciding
@@ -155,21 +158,40 @@ def _decide(
 
 def retry_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
     """A bulk operation that retries every job that died of it and is not decided upon."""
-    return _all("retry_letter", fingerprint, by, reason, care)
+    return _all("retry", fingerprint, by, reason, care)
 
 
 def replay_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
     """A bulk operation that replays every job that died of it and is not decided upon."""
-    return _all("replay_letter", fingerprint, by, reason, care)
+    return _all("replay", fingerprint, by, reason, care)
 
 
 def discard_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
     """A bulk operation that discards every open dead letter of it."""
-    return _all("discard_letter", fingerprint, by, reason, care)
+    return _all("discard", fingerprint, by, reason, care)
 
 
-def _all(action: str, fingerprint: str, by: By, reason: str, care: Care) -> Bulk:
-    query = f"fingerprint:{find(fingerprint, by=by).fingerprint}"
-    # What is named is one thing, which needs no second look.
-    token = bulk.preview(action, query=query, by=by).token
-    return bulk.start(action, query=query, by=by, reason=reason, token=token, care=care)
+def _all(verb: str, fingerprint: str, by: By, reason: str, care: Care) -> Bulk:
+    name, target = f"cause.{verb}_all", {"kind": "cause", "id": fingerprint}
+    if not principal(by).may("run_bulk"):
+        raise acts.deny(Denied("run_bulk"), by, name, **target)
+    with acts.on(
+        name, permission="resolve_deadletter", by=by, reason=reason, needs_reason=True,
+        place=_place(fingerprint, by), **target,
+    ) as act:  # fmt: skip
+        # What is named is one thing, which needs no second look.
+        query = f"fingerprint:{find(fingerprint, by=by).fingerprint}"
+        made = bulk.carry_out(
+            f"{verb}_letter", query=query, who=act.principal, reason=act.reason, care=care
+        )
+        act.note(bulk=made.id)
+    return made
+
+
+def _place(fingerprint: str, by: By) -> Place:
+    """Whoever has nothing of the cause meets the place of those who see everything."""
+    try:
+        find(fingerprint, by=by)
+    except UnknownTarget:
+        return EVERYBODYS
+    return Place()

@@ -52,7 +52,7 @@ def replay_letter(
 def discard_letter(number: int, *, by: By, reason: str) -> UUID:
     """Nothing is to be done about the letter's job, which stays failed; answers its id."""
     with _decided("discard", number, by, reason, needs_reason=True) as (act, job_id):
-        retry.close_dead_letter(job_id, str(DeadLetterState.DISCARDED), act.name, act.reason)
+        retry.close_dead_letters([job_id], str(DeadLetterState.DISCARDED), act.name, act.reason)
         return job_id
 
 

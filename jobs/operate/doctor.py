@@ -12,9 +12,11 @@ from django.db import transaction
 from jobs import conf, registry
 from jobs.engine import sql
 from jobs.operate import schema
+from jobs.operate.bulk_invariants import BULK_INVARIANTS
 from jobs.operate.event_invariants import EVENT_INVARIANTS
 from jobs.operate.flow_invariants import FLOW_INVARIANTS
 from jobs.operate.invariants import INVARIANTS, Invariant
+from jobs.operate.search_invariants import SEARCH_INVARIANTS
 from jobs.states import BIRTH_STATES, FINAL_STATES, DeadLetterState
 
 DEPTH = 20_000
@@ -39,7 +41,15 @@ ISOLATION = Invariant(
     "remove the isolation level from the OPTIONS of the database and from the role",
     "the default of PostgreSQL",
 )
-EVERY = (*INVARIANTS, *FLOW_INVARIANTS, *EVENT_INVARIANTS, SCHEMA, ISOLATION)
+EVERY = (
+    *INVARIANTS,
+    *FLOW_INVARIANTS,
+    *EVENT_INVARIANTS,
+    *SEARCH_INVARIANTS,
+    *BULK_INVARIANTS,
+    SCHEMA,
+    ISOLATION,
+)
 """All invariants, in the order in which they are checked."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
@@ -99,6 +100,23 @@ INSERT INTO jobs_effect (job_id, key, state, token, attempt, request, outcome, r
   SELECT %s, key, 'done', token, attempt, request, outcome, %s, intended_at, settled_at
   FROM jobs_effect WHERE job_id = %s AND state = 'done' ORDER BY id
 """
+
+
+_CARRY_OVER_MANY = """
+INSERT INTO jobs_effect (job_id, key, state, token, attempt, request, outcome, resolution,
+    intended_at, settled_at)
+  SELECT t.new, e.key, 'done', e.token, e.attempt, e.request, e.outcome,
+    'carried over from ' || t.old, e.intended_at, e.settled_at
+  FROM unnest(%s::uuid[], %s::uuid[]) AS t(old, new) JOIN jobs_effect e ON e.job_id = t.old
+  WHERE e.state = 'done' ORDER BY e.id
+"""
+
+
+def carry_over_many(followed: Mapping[UUID, UUID]) -> int:
+    """The same for many old jobs and the new ones that follow them."""
+    if not followed:
+        return 0
+    return sql.run(_CARRY_OVER_MANY, [list(followed), list(followed.values())])
 
 
 def _checked(how: str, outcome: Any) -> str:

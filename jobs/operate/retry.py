@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -33,7 +35,7 @@ UPDATE jobs_job SET state = 'pending', finished_at = NULL, reason = '',
   expires_at = CASE WHEN expires_at <= jobs_clock() THEN NULL ELSE expires_at END,
   cancel_requested_at = NULL, cancel_reason = '', cancel_by = '', cancel_forced = false,
   moved_by = %s, move_reason = %s
-WHERE id = %s
+WHERE id = ANY(%s)
 """
 
 _REOPEN = """
@@ -83,18 +85,58 @@ def carry_out(
         _check_state(job_id, state, lineage)
         try:
             with transaction.atomic(using=sql.alias()):
-                sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", job_id])
+                sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", [job_id]])
         except IntegrityError as error:
             other = keys.holder(kind, tenant, key) if key else None
             if other is None:
                 raise
             raise KeyTaken(job_id, key, other) from error
-        close_dead_letter(job_id, "retried", by, reason)
+        close_dead_letters([job_id], "retried", by, reason)
         if batch is not None:
-            counted = [int(state == s) for s in ("failed", "cancelled", "expired")]
-            sql.run(_REOPEN, [*counted, batch])
+            _reopen([(batch, state)])
     after_commit(None)
     return state
+
+
+_LOCK_PLAIN = """
+SELECT id, state, batch_id FROM jobs_job
+WHERE id = ANY(%s) AND state = ANY(%s) AND unique_key IS NULL AND lineage IS NULL
+ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+def retry_many(
+    ids: Sequence[UUID],
+    *,
+    by: str,
+    reason: str = "",
+    attempts: int | None = None,
+    reset: bool = False,
+) -> set[UUID]:
+    """The same for many, in a few statements; answers which of them were retried.
+
+    Jobs with a unique key or replays may meet others of their sort: those are left for
+    ``carry_out``, as are those in states that cannot be retried.
+    """
+    more, start = _checked(attempts, reset, None)
+    with transaction.atomic(using=sql.alias()):
+        locked = sql.rows(_LOCK_PLAIN, [list(ids), sorted(RETRYABLE_STATES)])
+        if not locked:
+            return set()
+        plain = [row[0] for row in locked]
+        sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", plain])
+        close_dead_letters(plain, "retried", by, reason)
+        _reopen((batch, state) for _, state, batch in locked if batch is not None)
+    after_commit(None)
+    return set(plain)
+
+
+def _reopen(ended: Iterable[tuple[UUID, str]]) -> None:
+    """The batches wait again for members that had ended so."""
+    counts = Counter(ended)
+    for batch in sorted({batch for batch, _ in counts}):
+        numbers = [counts[batch, s] for s in ("failed", "cancelled", "expired")]
+        sql.run(_REOPEN, [*numbers, batch])
 
 
 def _check_state(job_id: UUID, state: str, lineage: UUID | None) -> None:
@@ -119,13 +161,17 @@ def _checked(attempts: object, reset: object, at: datetime | None) -> tuple[int,
     return attempts, [at, at, at, PRIORITY_STEP_MS]
 
 
-def close_dead_letter(job_id: UUID, state: str, by: str, reason: str) -> None:
-    """The job's open dead letter, if there is one, has been decided upon."""
-    sql.run(
-        "UPDATE jobs_deadletter SET state = %s, closed_at = jobs_clock(), moved_by = %s, "
-        "move_reason = %s WHERE job_id = %s AND state = 'open'",
-        [state, by, reason or state, job_id],
-    )
+_CLOSE = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_deadletter WHERE job_id = ANY(%s) AND state = 'open'
+  ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_deadletter d SET state = %s, closed_at = jobs_clock(), moved_by = %s, move_reason = %s
+FROM l WHERE d.id = l.id
+"""
+
+
+def close_dead_letters(ids: Sequence[UUID], state: str, by: str, reason: str) -> None:
+    """The open dead letters of these jobs have been decided upon."""
+    sql.run(_CLOSE, [list(ids), state, by, reason or state])
 
 
 def _locked(job_id: UUID) -> tuple[str, UUID | None, str, str, str | None, UUID | None]:

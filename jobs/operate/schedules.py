@@ -14,7 +14,7 @@ from uuid import UUID
 
 from jobs import registry, timetable
 from jobs.backoff import Duration
-from jobs.clockwork import aware, upcoming
+from jobs.clockwork import aware, interval_seconds, upcoming
 from jobs.engine import schedules as engine
 from jobs.engine import sql, timetables
 from jobs.engine.timetables import Row, schedule_place
@@ -22,6 +22,7 @@ from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
 from jobs.names import label_problem
 from jobs.operate import acts
+from jobs.operate.bulkplans import whole
 from jobs.operate.targets import Place
 from jobs.payloads import Payload
 from jobs.principals import By
@@ -241,10 +242,29 @@ def run_now(name: str, *, by: By, reason: str) -> UUID:
 
 def preview(name: str, count: int = 5, start: datetime | None = None) -> list[datetime]:
     """The next slots from now, or after ``start``, as if nothing were paused."""
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= PREVIEW_LIMIT:
-        raise InvalidOption("count", f"must lie between 1 and {PREVIEW_LIMIT}, got {count!r}")
+    whole("count", count, 1, PREVIEW_LIMIT)
     row = _known(timetables.read("name = %s", [_text(name)]), name)
     return upcoming(row.rule(), row.now if start is None else aware("start", start), count)
+
+
+def foresee(
+    *,
+    cron: str | None = None,
+    interval: Duration | None = None,
+    time_zone: str | None = None,
+    count: int = 5,
+    start: datetime | None = None,
+) -> list[datetime]:
+    """The next slots that a schedule of this rule would have; nothing is made."""
+    whole("count", count, 1, PREVIEW_LIMIT)
+    if (cron is None) == (interval is None):
+        raise InvalidOption("cron", "give either cron or interval, and not both")
+    if interval is not None and time_zone is not None:
+        raise InvalidOption("time_zone", "means nothing to an interval")
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    every = None if interval is None else interval_seconds(interval)
+    rule = timetable.rule(cron or "", every, time_zone or "UTC", now)
+    return upcoming(rule, now if start is None else aware("start", start), count)
 
 
 def find(name: str) -> Schedule:

@@ -80,7 +80,7 @@ SELECT date_bin(%s, minute, %s), CASE %s WHEN 'kind' THEN kind WHEN 'queue' THEN
   outcome, sum(count)::bigint, sum(letters)::bigint, sum(stalls)::bigint, sum(seconds),
   max(longest), {_SUMS}
 FROM jobs_minute
-WHERE minute >= %s AND minute < %s AND (%s::text IS NULL OR kind = %s)
+WHERE minute >= %s AND minute < %s AND outcome <> 'enqueued' AND (%s::text IS NULL OR kind = %s)
   AND (%s::text IS NULL OR queue = %s)
 GROUP BY 1, 2, 3
 """  # noqa: S608 - numbers only

@@ -66,8 +66,19 @@ VERBS = (
     Verb("schedule.backfill", "schedule", "manage_schedule", True, "schedules.backfill"),
     Verb("blackout.create", "blackout", "manage_blackout", True, "blackouts.create"),
     Verb("blackout.update", "blackout", "manage_blackout", True, "blackouts.update"),
+    Verb("deploy.mark", "deploy", "manage_worker", False, "charts.mark_deploy"),
     Verb("blackout.delete", "blackout", "manage_blackout", True, "blackouts.delete"),
+    Verb("bulk.start", "bulk", "run_bulk", True, "bulk.start"),
+    Verb("bulk.abort", "bulk", "run_bulk", True, "bulk.abort"),
+    Verb("bulk.proceed", "bulk", "run_bulk", True, "bulk.proceed"),
+    Verb("cause.ignore", "cause", "resolve_deadletter", True, "causes.ignore"),
+    Verb("cause.resolve", "cause", "resolve_deadletter", True, "causes.resolve"),
+    Verb("cause.reopen", "cause", "resolve_deadletter", True, "causes.reopen"),
+    Verb("cause.note", "cause", "resolve_deadletter", False, "causes.note"),
+    Verb("cause.retry_all", "cause", "resolve_deadletter", True, "causes.retry_all"),
+    Verb("cause.replay_all", "cause", "resolve_deadletter", True, "causes.replay_all"),
+    Verb("cause.discard_all", "cause", "resolve_deadletter", True, "causes.discard_all"),
 )
-"""Acts on many jobs, causes, webhooks and API keys are added where those live."""
+"""Webhooks and API keys are added where those live."""
 
 BY_NAME = {verb.name: verb for verb in VERBS}

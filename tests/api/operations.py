@@ -30,10 +30,28 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "blackout_preview": {"scope": "tenant:other", "start": "01:00", "end": "02:00"},
     "blackout_update": {"enabled": False},
     "apikey_create": {"name": "new", "permissions": ["view_job"]},
+    "schedule_preview": {"cron": "0 4 * * *"},
+    "schedule_edit": {"missed": "all"},
+    "schedule_backfill": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
+    "limit_set": {"scope": "queue:default", "at_once": 1},
+    "limit_end_override": {"scope": "queue:default"},
+    "limit_remove": {"scope": "queue:default"},
+    "queue_override": {"until": "2099-01-01T00:00:00Z", "at_once": 1},
+    "batch_note": {"text": "a note"},
+    "cause_note": {"text": "a note"},
+    "deploy_mark": {"version": "1.2.3"},
     "bulk_preview": {"action": "cancel", "query": "state:pending"},
     "bulk_start": {"action": "cancel", "query": "state:pending", "token": "none"},
 }  # fmt: skip
 """Bodies of the operations that need more than a reason."""
+
+
+QUERIES: Mapping[str, str] = {
+    "stats_throughput": "?since=2026-01-01T00:00:00Z",
+    "queue_metrics": "?since=2026-01-01T00:00:00Z&step_ms=86400000",
+    "schedule_gaps": "?start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z",
+}
+"""What the address of some has to say."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,8 @@ class Op:
             "blackouts": "blackout",
             "api-keys": "apikey",
             "schedules": "schedule",
+            "failures": "cause",
+            "workers": "worker",
         }
 
         def value(found: re.Match[str]) -> str:
@@ -69,8 +89,7 @@ class Op:
             return {"name": "default", "number": "1"}.get(name, str(uuid4()))
 
         filled = re.sub(r"\{(\w+)\}", value, self.path)
-        query = "?since=2026-01-01T00:00:00Z" if self.id == "stats_throughput" else ""
-        return filled + query
+        return filled + QUERIES.get(self.id, "")
 
     def body(self) -> dict[str, Any] | None:
         """A body that it would take."""

@@ -33,7 +33,11 @@ def made() -> dict[str, Any]:
     key = apikeys.create("theirs", ["view_job"], tenants=[TENANT], by="tests", reason="a test").key
     operation = bulk.start("cancel", ids=[pending], by="tests", reason="a test")
     factories.sql("INSERT INTO jobs_breaker (name) VALUES ('theirs')")
+    factories.sql("INSERT INTO jobs_worker (name, queues) VALUES ('other-worker', '{default}')")
+    [(cause,)] = factories.sql("SELECT fingerprint FROM jobs_deadletter WHERE id = %s", [letter])
     return {
+        "worker": "other-worker",
+        "cause": cause,
         "job_id": claim.id,
         "pending": pending,
         "batch_id": batch.id,
@@ -61,5 +65,10 @@ def fingerprint() -> list[Any]:
         "SELECT id, state FROM jobs_bulk",
         "SELECT name, state FROM jobs_breaker",
         "SELECT scope FROM jobs_pause",
+        "SELECT scope, at_once, override_until FROM jobs_limiter WHERE NOT is_declared",
+        "SELECT name, asked FROM jobs_worker",
+        "SELECT fingerprint, state, note FROM jobs_cause",
+        "SELECT id, note FROM jobs_batch",
+        "SELECT version FROM jobs_deploy",
     )
     return [sorted(map(str, factories.sql(query))) for query in queries]

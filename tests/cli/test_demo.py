@@ -9,7 +9,8 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from jobs.cli import demo, demo_flow
+from jobs.cli import demo, demo_desk, demo_flow
+from jobs.cli.demo_desk import DESK
 from jobs.cli.demo_flow import ACTS
 from jobs.engine import admission
 from jobs.testing import freeze_clock, run_jobs
@@ -22,7 +23,7 @@ def test_what_did_not_go_as_it_should_is_exit_code_1(capsys: pytest.CaptureFixtu
     showing._enqueue()
     assert not showing._is_over()
     assert showing._sum_up() == 1
-    shown = len(demo.SCENES) + len(ACTS)
+    shown = len(demo.SCENES) + len(ACTS) + len(DESK)
     told = capsys.readouterr().out
     assert f"0 of {shown} as they should" in told and "no slot came" in told
 
@@ -30,12 +31,15 @@ def test_what_did_not_go_as_it_should_is_exit_code_1(capsys: pytest.CaptureFixtu
 def test_what_went_as_it_should_is_exit_code_0(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # These need processes, transactions or a dispatcher of their own.
+    # These need processes, transactions, a dispatcher or a web server of their own.
     deadly = {"example.crash", "example.stuck", "example.wire"}
     alive = (demo_flow.APreemption, demo_flow.ACancel, demo_flow.ASchedule)
     monkeypatch.setattr(demo, "SCENES", [s for s in demo.SCENES if s.kind not in deadly])
     monkeypatch.setattr(demo, "ACTS", [act for act in ACTS if act not in alive])
+    away = (demo_desk.AProgram, demo_desk.ADenial, demo_desk.ADrain)
+    monkeypatch.setattr(demo, "DESK", [act for act in DESK if act not in away])
     monkeypatch.setattr(demo_flow.ABatch, "SECONDS", 0.0)
+    monkeypatch.setattr(demo_desk.APause, "SECONDS", 0.0)
     showing = demo._Demo("127.0.0.1:1", once=True)
     admission.sync_limits()
     with freeze_clock() as clock:
@@ -53,6 +57,7 @@ def test_a_rate_that_does_not_hold_is_told(
 ) -> None:
     monkeypatch.setattr(demo, "SCENES", [])
     monkeypatch.setattr(demo, "ACTS", [demo_flow.AChain, demo_flow.ARate])
+    monkeypatch.setattr(demo, "DESK", [])
     showing = demo._Demo("127.0.0.1:1", once=True)
     with freeze_clock():
         showing._enqueue()

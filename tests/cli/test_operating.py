@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.core.management import CommandError, call_command
 import jobs
 from jobs import testing
 from jobs.cli import operating, watch
+from jobs.management.commands.jobs import Command
 from jobs.models import Audit, Bulk
 from jobs.operate import verbs
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
@@ -110,6 +113,61 @@ def test_every_list_is_printed_both_ways(capsys: pytest.CaptureFixture[str], nam
         return
     assert run(capsys, name, "list").strip()
     assert isinstance(json.loads(run(capsys, name, "list", "--json")), list)
+
+
+def test_queues_are_listed_paused_limited_and_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    a_job()
+    [seen] = [q for q in json.loads(run(capsys, "queues", "list", "--json")) if q["waiting"]]
+    assert (seen["name"], seen["waiting"], seen["paused"], seen["limit"]) == (
+        "default",
+        1,
+        "",
+        None,
+    )
+    run(capsys, "queues", "pause", "default", "--reason=look")
+    assert "look" in run(capsys, "queues", "list")
+    answer = json.loads(run(capsys, "queues", "resume", "default", "--reason=ok", "--json"))
+    assert answer == {"scope": "queue:default", "resumed": True}
+    until = "--until=2100-01-01T00:00Z"
+    run(capsys, "queues", "override", "default", "--at-once=3", until, "--reason=slow")
+    [found] = [q for q in json.loads(run(capsys, "queues", "list", "--json")) if q["limit"]]
+    assert found["limit"] == 3
+    run(capsys, "queues", "end-override", "default", "--reason=fine")
+    with pytest.raises(CommandError, match="override"):
+        run(capsys, "queues", "end-override", "default", "--reason=fine")
+
+
+def test_the_document_of_the_api_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "openapi"))
+    assert found["openapi"].startswith("3.1") and "/api/v1/bulk-operations" in found["paths"]
+
+
+def test_an_event_is_decided_upon_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.emit("order.paid", {})
+    [seen] = json.loads(run(capsys, "outbox", "list", "--state=pending", "--json"))
+    number = seen["number"]
+    answer = json.loads(run(capsys, "outbox", "park", number, "--reason=wait", "--json"))
+    assert answer == {"number": number, "done": True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("list",), 0),
+        (("cancel", "01a1ef16-8f89-7350-96a8-ea35c9a45f51"), 1),
+        (("show", "01a1ef16-8f89-7350-96a8-ea35c9a45f51"), 1),
+        (("cancel", "no-id"), 2),
+        (("dead-letters", "discard", "1"), 2),
+        (("explode",), 2),
+    ],
+)
+def test_exit_codes_tell_done_refused_and_wrong(arguments: tuple[str, ...], code: int) -> None:
+    """As a shell sees them."""
+    with pytest.raises(SystemExit) as ended:
+        command = Command(stdout=StringIO(), stderr=StringIO())
+        command.run_from_argv(["manage.py", "jobs", *arguments])
+        sys.exit(0)
+    assert ended.value.code == code
 
 
 def test_the_groups_are_made(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,32 @@ def test_a_bulk_operation_is_previewed_begun_and_followed(api: Client) -> None:
     assert api.bulk_progress(made["id"])["done"] == seen["eligible"] == 3
 
 
+def test_a_bulk_operation_is_waited_for(api: Client) -> None:
+    api.enqueue_many([{"kind": "test.noop"}] * 2)
+    with pytest.raises(desk.WaitTimeout, match="gathering"):
+        api.bulk_and_wait(
+            "cancel", "kind:test.noop state:pending", reason="no use", timeout=0.05, interval=0.01
+        )
+    testing.run_jobs(["default"])
+    [made] = api.request("GET", "/bulk-operations")
+    assert api.wait_bulk(made["id"])["done"] == 2
+
+
+def test_dead_letters_are_decided_upon(api: Client) -> None:
+    api.enqueue_many([{"kind": "test.fail", "payload": {}, "max_attempts": 1}] * 2)
+    testing.run_jobs()
+    first, second = (letter["id"] for letter in api.dead_letters())
+    new = api.replay_letter(first, reason="again")
+    assert api.job(new)["state"] == "pending"
+    assert api.discard_letter(second, reason="known")["state"] == "discarded"
+    assert list(api.dead_letters()) == []
+
+
+def test_what_is_to_be_told_is_seen(api: Client) -> None:
+    jobs.emit("order.paid", {})
+    assert [event["topic"] for event in api.outbox()] == ["order.paid"]
+
+
 def test_errors_have_names(api: Client, live_server: Any) -> None:
     for error, call in (
         (desk.NotFound, lambda: api.job("0" * 32)),

@@ -31,7 +31,7 @@ def main() -> None:
 def respond(request: Any) -> list[str]:
     """The ids of jobs given as (kind, payload, options); for "doctor", all violations it finds.
 
-    A dict asks for a cancel.
+    A dict asks for a cancel, or for the start or the end of a bulk operation.
     """
     if request == "doctor":
         from jobs.operate import doctor
@@ -40,6 +40,14 @@ def respond(request: Any) -> list[str]:
     import jobs
     from jobs import registry
 
+    if isinstance(request, dict) and "cancel" not in request:
+        from jobs.operate import bulk
+
+        who = {"by": "somebody", "reason": "to see what becomes of it"}
+        if "abort" in request:
+            return [bulk.abort(UUID(request["abort"]), **who).state]
+        care = bulk.Care(**request.get("care", {}))
+        return [str(bulk.start(request["bulk"], query=request["query"], care=care, **who).id)]
     if isinstance(request, dict):
         return [str(jobs.cancel(UUID(request["cancel"]), **request["options"]).state)]
     drafts = []

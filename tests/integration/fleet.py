@@ -30,7 +30,7 @@ FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 TABLES = (
     "jobs_job, jobs_lease, jobs_queue, jobs_schedule, jobs_batch, jobs_dependency, jobs_key, "
     "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, jobs_outbox, jobs_feed, "
-    "jobs_feed_head, jobs_worker, effects"
+    "jobs_feed_head, jobs_worker, jobs_bulk, jobs_cause, jobs_causeseen, effects"
 )
 """All that a test may leave behind."""
 Row = tuple[Any, ...]
@@ -308,6 +308,14 @@ class Fleet:
     def cancel(self, job_id: UUID, **options: Any) -> None:
         """Somebody cancels the job; raises ClientError where that is refused."""
         self._ask({"cancel": str(job_id), "options": {"by": "somebody", **options}})
+
+    def bulk(self, action: str, query: str, **care: Any) -> UUID:
+        """The id of a bulk operation that somebody has begun."""
+        return UUID(self._ask({"bulk": action, "query": query, "care": care})[0])
+
+    def abort_bulk(self, bulk_id: UUID) -> None:
+        """Somebody aborts the bulk operation."""
+        self._ask({"abort": str(bulk_id)})
 
     def violations(self) -> list[str]:
         """What the doctor and the checks find wrong; empty when all is well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import urllib.request
@@ -9,7 +10,9 @@ import urllib.request
 import pytest
 
 from jobs.cli.demo import SCENES
+from jobs.cli.demo_desk import DESK
 from jobs.cli.demo_flow import ACTS
+from jobs.client import Client, Denied
 from tests.integration.fleet import Fleet, is_alive
 from tests.jobs.ports import free_port
 from tests.wait import wait_until
@@ -22,14 +25,15 @@ def test_the_demo_runs_through(fleet: Fleet) -> None:
     port = free_port()
     begun = time.monotonic()
     program = fleet.manage("demo", "jobs", "demo", "--once", f"--port={port}", env=ENV)
-    code = program.ended(30)
+    code = program.ended(60)
     told = program.logged()
     assert code == 0, told
-    shown = len(SCENES) + len(ACTS)
+    shown = len(SCENES) + len(ACTS) + len(DESK)
     assert f"{shown} of {shown} as they should" in told
     assert "no invariants violated" in told
-    assert "Password" not in told
-    assert time.monotonic() - begun < 20
+    assert "Password" not in told and "jd_live_" not in told
+    assert fleet.value("SELECT count(*) FROM jobs_apikey WHERE revoked_at IS NULL") == 0
+    assert time.monotonic() - begun < 60
     assert fleet.value("SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL") == 0
 
 
@@ -40,6 +44,14 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     assert f"Admin:    http://127.0.0.1:{port}/admin/" in program.logged()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=5) as page:
         assert b"csrfmiddlewaretoken" in page.read()
+    told = dict(re.findall(r"^(API|Key): +(\S+)$", program.logged(), re.MULTILINE))
+    assert told["API"] == f"http://127.0.0.1:{port}/api/v1/docs"
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/docs", timeout=5) as page:
+        assert b"openapi" in page.read()
+    with Client(told["API"].removesuffix("/docs"), key=told["Key"]) as desk:
+        assert {job["tenant"] for job in desk.jobs("kind:example.deliver")} == {"demo"}
+        with pytest.raises(Denied):
+            desk.preview("retry", query="state:failed")
     family = program.family()
     program.send(signal.SIGINT)
     assert program.ended() == 0, program.logged()

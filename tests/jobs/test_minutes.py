@@ -13,11 +13,11 @@ from django.db import OperationalError, connection, transaction
 
 import jobs
 from jobs import histograms
-from jobs.engine import minutes, retention, runner, settler, sql
+from jobs.engine import arrivals, minutes, retention, runner, settler, sql
 from jobs.engine.claims import Success, settle_successes
 from jobs.engine.minutes import TOTAL, Note
 from jobs.errors import InvalidOption
-from jobs.models import Minute
+from jobs.models import Minute, Quarter
 from jobs.operate import stats
 from tests.jobs.factories import WORKER, a_claim, claim_again, ended, settle, succeed
 from tests.specimens.handlers import Fail
@@ -310,3 +310,82 @@ def test_old_minutes_go_and_totals_stay(
         (NOON + timedelta(days=1), 1),
         (TOTAL, 2),
     ]
+
+
+# ---- what is counted once a minute is over
+
+
+def arrivals_by_minute() -> dict[datetime, int]:
+    found = Minute.objects.filter(outcome=arrivals.OUTCOME, kind="", queue="")
+    return dict(found.values_list("minute", "count"))
+
+
+@pytest.mark.django_db
+def test_arrivals_count_once_their_minute_is_over(set_clock: SetClock) -> None:
+    for seconds in (0, 59, 60):
+        set_clock(NOON + timedelta(seconds=seconds))
+        jobs.enqueue(Fail())
+    set_clock(NOON + timedelta(seconds=89))
+    assert arrivals.tally()[0] == 0
+    set_clock(NOON + timedelta(seconds=90))
+    assert arrivals.tally()[0] == 1 and arrivals_by_minute() == {NOON: 2}
+    assert arrivals.tally()[0] == 0
+    set_clock(NOON + timedelta(minutes=30))
+    assert arrivals.tally()[0] == 1
+    assert arrivals_by_minute() == {NOON: 2, NOON + timedelta(minutes=1): 1}
+    assert stats.series(NOON, by="queue") == {}
+
+
+@pytest.mark.django_db
+def test_arrivals_of_a_pause_are_made_up_for_in_portions(set_clock: SetClock) -> None:
+    minutes_ = [NOON + timedelta(minutes=n) for n in (0, 10, 11, 12, 13, 14, 15, 20)]
+    for minute in minutes_:
+        set_clock(minute)
+        jobs.enqueue(Fail())
+    set_clock(NOON + timedelta(minutes=65))
+    assert [arrivals.tally()[0] for _ in range(3)] == [5, 2, 0]
+    assert list(arrivals_by_minute()) == minutes_[1:], "an hour ago is too long ago"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_processes_count_arrivals_once() -> None:
+    jobs.enqueue(Fail())
+    sql.run("UPDATE jobs_job SET created_at = date_trunc('minute', created_at) - interval '3 min'")
+    problems: queues.SimpleQueue[BaseException] = queues.SimpleQueue()
+    barrier = threading.Barrier(4)
+
+    def count() -> None:
+        try:
+            barrier.wait(10)
+            for _ in range(5):
+                arrivals.tally()
+        except BaseException as error:
+            problems.put(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems.empty() and list(arrivals_by_minute().values()) == [1]
+
+
+@pytest.mark.django_db
+def test_quarters_are_summed_up_once_they_are_over(set_clock: SetClock) -> None:
+    for minute, count in ((0, 3), (14, 4), (15, 5)):
+        Minute.objects.create(
+            kind="k", queue="q", outcome="succeeded", minute=NOON + timedelta(minutes=minute),
+            count=count,
+        )  # fmt: skip
+    set_clock(NOON + timedelta(minutes=17, seconds=29))
+    assert arrivals.tally() == (0, 0)
+    set_clock(NOON + timedelta(minutes=17, seconds=30))
+    assert arrivals.tally() == (0, 1) and arrivals.tally() == (0, 0)
+    [quarter] = Quarter.objects.all()
+    assert (quarter.queue, quarter.at, quarter.count) == ("q", NOON, 7)
+    set_clock(NOON + timedelta(days=31))
+    for _ in retention.sweep():
+        pass
+    assert not Quarter.objects.exists()

@@ -22,7 +22,7 @@ from jobs.errors import (
     UnknownTarget,
 )
 from jobs.models import Audit, Bulk, BulkItem
-from jobs.operate import bulk, bulkacts, bulkrun
+from jobs.operate import bulk, bulkrun, pauses
 from jobs.operate.bulk import Care
 from jobs.principals import Principal, Scope
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
@@ -141,18 +141,18 @@ def test_what_cannot_be_done_is_passed_by_and_says_why() -> None:
     assert (made.done, made.skipped, made.failed, made.total) == (1, 1, 0, 2)
 
 
-def test_a_broken_item_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_item_fails_alone() -> None:
     first, second = dead(2)
-
-    def breaking(job_id: UUID, **_: Any) -> None:
-        if job_id == first:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT 1/0")
-
-    monkeypatch.setattr(bulkacts, "retry", breaking)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$BEGIN IF NEW.id = '{first}' THEN PERFORM 1/0; END IF; RETURN NEW; END$$; "
+            "CREATE TRIGGER broken BEFORE UPDATE ON jobs_job FOR EACH ROW EXECUTE FUNCTION broken()"
+        )
     made = run(bulk.start("retry", ids=[first, second], **WHO))
     assert {i: word for i, (word, _) in outcomes(made).items()} == {first: "failed", second: "done"}
     assert "division by zero" in outcomes(made)[first][1]
+    assert (state(first), state(second)) == ("failed", "pending")
 
 
 def test_jobs_made_later_are_out_of_bounds() -> None:
@@ -379,6 +379,15 @@ def test_progress_says_how_far_it_is() -> None:
     assert (found.bulk.done, found.waiting) == (1, 2)
     assert found.eta is None or found.eta > 0
     assert len(bulk.items(made.id, by="ann", state="done")) == 1
+
+
+def test_it_is_said_why_an_operation_does_not_go_on() -> None:
+    made = bulk.start("retry", ids=dead(), **WHO)
+    pauses.pause("queue:default", by="ann", reason="a look")
+    assert "a look" in bulk.progress(made.id, by="ann").held
+    jobs.cancel(jobs.Job.objects.get(kind="jobs.bulk").id, by="x", reason="by mistake")
+    assert "carry it on" in bulk.progress(made.id, by="ann").held
+    assert not bulk.progress(run(made).id, by="ann").held
 
 
 def test_one_whose_job_is_gone_is_carried_on() -> None:

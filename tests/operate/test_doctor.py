@@ -15,6 +15,7 @@ import jobs
 from jobs.engine import claims, dispatch, leases, outbox
 from jobs.ids import uuid7
 from jobs.models import Outbox
+from jobs.operate import bulk
 from jobs.operate import outbox as desk
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
@@ -107,7 +108,12 @@ def replayed() -> UUID:
     return job_id
 
 
+def tagged() -> UUID:
+    return jobs.enqueue(Noop(), tags=["a", "b"], correlation_id="r").id
+
+
 def test_a_sound_database_has_no_violation() -> None:
+    tagged()
     jobs.enqueue(Noop())
     holding()
     blocked()
@@ -164,6 +170,8 @@ PLANTS: dict[str, tuple[Any, str]] = {
         "UPDATE jobs_job SET history = (SELECT jsonb_agg(n) FROM generate_series(1, 65) n) "
         "WHERE id = %s",
     ),
+    "found_value_has_job": (tagged, "DELETE FROM jobs_job WHERE id = %s"),
+    "tagged_job_is_found": (tagged, "DELETE FROM jobs_search WHERE job_id = %s"),
     "mover_consumed": (succeeded, "UPDATE jobs_job SET moved_by = 'me' WHERE id = %s"),
 }
 
@@ -461,11 +469,54 @@ def test_the_doctor_only_reads() -> None:
         check(writes)
 
 
+def a_bulk() -> Any:
+    job_id = failed()
+    made = bulk.start("retry", ids=[job_id], by="tester", reason="test")
+    run_jobs()
+    return made.id
+
+
+def an_unfinished_bulk() -> Any:
+    made = bulk.start("retry", ids=[failed()], by="tester", reason="test")
+    run("UPDATE jobs_bulk SET created_at = jobs_clock() - interval '2 minutes'")
+    return made.id
+
+
+BULK_PLANTS: dict[str, tuple[Any, str, str]] = {
+    "bulk_counts_its_items": (
+        a_bulk,
+        "UPDATE jobs_bulk SET done = 0 WHERE id = %s",
+        "counts 0 done, 0 skipped, 0 failed of 1; items: 1, 0, 0 of 1",
+    ),
+    "bulk_done_has_none_waiting": (
+        a_bulk,
+        "UPDATE jobs_bulkitem SET state = 'waiting', decided_at = NULL WHERE bulk_id = %s",
+        "waits",
+    ),
+    "bulk_is_carried": (
+        an_unfinished_bulk,
+        "UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock() "
+        "WHERE kind = 'jobs.bulk' AND unique_key = %s::text",
+        "without a job",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BULK_PLANTS)
+def test_what_is_planted_in_the_tables_of_bulk_operations_is_found(name: str) -> None:
+    make, statement, words = BULK_PLANTS[name]
+    number = make()
+    assert name not in found()
+    run(statement, [number])
+    assert [str(v) for v in violations() if v.invariant == name and words in str(v)]
+
+
 def test_every_query_has_a_plant() -> None:
     planted = {
         *PLANTS,
         *FLOW_PLANTS,
         *EVENT_PLANTS,
+        *BULK_PLANTS,
         *STUCK,
         "schema_complete",
         "isolation_read_committed",

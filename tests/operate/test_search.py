@@ -13,8 +13,8 @@ from pydantic import BaseModel
 import jobs
 from jobs import registry
 from jobs.engine import finds, retention, sql
-from jobs.errors import HandlerError, InvalidOption, QueryError, TooSlow
-from jobs.operate import overview, reads, search
+from jobs.errors import Denied, HandlerError, InvalidOption, QueryError, TooSlow
+from jobs.operate import reads, search, ways
 from jobs.operate.reads import Count
 from jobs.operate.replay import replay
 from jobs.principals import Principal, Scope
@@ -185,14 +185,14 @@ def test_a_scope_hides_what_lies_outside() -> None:
 
 def test_who_may_not_see_payloads_cannot_ask_for_their_values() -> None:
     a_job(payload=Echo(text="x"))
-    with pytest.raises(search.Refused, match="view_payload"):
+    with pytest.raises(Denied, match="view_payload"):
         search.jobs("payload.text:x", by=Principal("p", permissions=frozenset({"view_job"})))
 
 
 def test_an_unindexed_search_looks_at_the_newest_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search, "DEPTH", 3)
+    monkeypatch.setattr(ways, "DEPTH", 3)
     wanted = a_job(payload=Echo(text="x"))
     for _ in range(4):
         a_job()
@@ -200,6 +200,34 @@ def test_an_unindexed_search_looks_at_the_newest_and_goes_on(
     assert (page.jobs, page.capped, len(page.notices)) == ((), True, 1)
     more = search.jobs("kind:test.echo payload.text:x", by=ME, after=page.next)
     assert ([j.pk for j in more.jobs], more.capped) == ([wanted], False)
+
+
+def test_a_search_reads_on_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ways, "BUDGET", 60.0)
+    for name in ("FIRST_WALK", "FIRST_STREAM"):
+        monkeypatch.setattr(ways, name, 2)
+    wanted = [a_job(payload=Echo(text="x"), tags=["t"]) for _ in range(2)][::-1]
+    for _ in range(9):
+        a_job(tags=["t"])
+    for query in ("kind:test.echo", "tag:t kind:test.echo"):
+        page = search.jobs(query, by=ME)
+        assert ([j.pk for j in page.jobs], page.capped, page.next) == (wanted, False, None)
+        monkeypatch.setattr(ways, "DEPTH", 4)
+        short = search.jobs(query, by=ME)
+        assert (short.jobs, short.capped) == ((), True)
+        monkeypatch.setattr(ways, "DEPTH", 100_000)
+
+
+def test_a_search_without_time_says_that_it_looked_at_a_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ways, "BUDGET", 0.0)
+    monkeypatch.setattr(ways, "FIRST_WALK", 2)
+    a_job(payload=Echo(text="x"))
+    for _ in range(3):
+        a_job()
+    page = search.jobs("kind:test.echo", by=ME)
+    assert (page.jobs, page.capped) == ((), True) and "2" in page.notices[0]
 
 
 def test_a_field_that_some_kind_declares_says_which(shipping: None) -> None:
@@ -237,39 +265,6 @@ def test_values_are_suggested() -> None:
     assert search.suggestions("tag", "r", by=ME) == ["red", "rust"]
     assert "test.echo" in search.suggestions("kind", "test.", by=ME)
     assert search.suggestions("priority", by=ME) == []
-
-
-# ---- the first page
-
-
-def test_the_first_page_counts_and_names_what_is_wrong() -> None:
-    a_job()
-    a_job("running")
-    sql.run("UPDATE jobs_job SET run_at = run_at - interval '5 min' WHERE state = 'pending'")
-    found = overview.overview(by=ME)
-    assert (found.tiles["waiting"].value, found.tiles["running"].value) == (1, 1)
-    [default] = [r for r in found.queues if r.name == "default"]
-    assert (default.waiting.value, default.running, default.slots) == (1, 1, 0)
-    assert {"no_worker", "long_wait"} <= {p.code for p in found.problems}
-    overview.as_data(found)
-
-
-def test_the_first_page_is_not_for_one_tenant() -> None:
-    with pytest.raises(search.Refused):
-        overview.overview(by=Principal("p", scope=Scope(tenants=frozenset({"a"}))))
-
-
-def test_a_deploy_is_marked_on_the_chart() -> None:
-    overview.mark_deploy("v7", by=ME)
-    assert [d.version for d in overview.throughput("1h", by=ME).deploys] == ["v7"]
-    with pytest.raises(InvalidOption):
-        overview.mark_deploy("")
-
-
-def test_a_kind_shows_its_last_outcomes() -> None:
-    for state in ("succeeded", "failed"):
-        a_job(state)
-    assert overview.kind_stats("test.noop", by=ME).outcomes == ("succeeded", "failed")
 
 
 def test_the_trigger_is_there() -> None:

@@ -18,7 +18,7 @@ import jobs.operate
 from jobs.engine import intake, roll
 from jobs.errors import Denied, InvalidOption, JobsError, UnknownTarget
 from jobs.models import Audit
-from jobs.operate import blackouts, queues, schedules
+from jobs.operate import blackouts, bulk, causes, queues, schedules
 from jobs.operate.batches import batch
 from jobs.operate.pauses import pause
 from jobs.operate.verbs import BY_NAME, VERBS, Verb
@@ -106,6 +106,23 @@ def paused() -> str:
     return "queue:default"
 
 
+def a_cause(*, is_ignored: bool = False) -> str:
+    failed()
+    fingerprint = str(sql("SELECT fingerprint FROM jobs_deadletter")[0][0])
+    if is_ignored:
+        causes.ignore(fingerprint, **WHO)
+    return fingerprint
+
+
+def an_operation(*, is_left: bool = False) -> Any:
+    """A bulk operation on what the tenant has; its job may be gone."""
+    who = Principal("ada", "api", ALL, Scope(tenants=frozenset({"acme"})))
+    made = bulk.start("retry", ids=[failed()], by=who, reason="to begin with").id
+    if is_left:
+        jobs.cancel(jobs.Job.objects.get(kind="jobs.bulk").id, **WHO)
+    return made
+
+
 LATER = datetime(2040, 1, 3, tzinfo=UTC)
 MAKERS: dict[str, Callable[[], Call]] = {
     "job.retry": lambda: ((failed(),), {}),
@@ -146,10 +163,28 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "blackout.create": lambda: (("tenant:acme", time(1), time(2)), {}),
     "blackout.update": lambda: ((a_window(),), {"end": time(3)}),
     "blackout.delete": lambda: ((a_window(),), {}),
+    "bulk.start": lambda: (("retry",), {"ids": [failed()]}),
+    "bulk.abort": lambda: ((an_operation(),), {}),
+    "bulk.proceed": lambda: ((an_operation(is_left=True),), {}),
+    "cause.ignore": lambda: ((a_cause(),), {}),
+    "cause.resolve": lambda: ((a_cause(),), {}),
+    "cause.reopen": lambda: ((a_cause(is_ignored=True),), {}),
+    "cause.note": lambda: ((a_cause(), "known"), {}),
+    "cause.retry_all": lambda: ((a_cause(),), {}),
+    "cause.replay_all": lambda: ((a_cause(),), {}),
+    "cause.discard_all": lambda: ((a_cause(),), {}),
+    "deploy.mark": lambda: (("v7",), {}),
 }
-ELSEWHERE_TESTED = ("acts", "bulk", "causes", "apikeys", "webhooks", "search", "overview")
-BEFORE_THE_FACT = {"schedule.create", "blackout.create"}
+ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "webhooks", "search", "charts")
+BEFORE_THE_FACT = {"schedule.create", "blackout.create", "deploy.mark", "bulk.start"}
 """They have no target yet; out of scope they are unknown all the same."""
+ALSO = {
+    "bulk.start": {"retry_job"},
+    **{f"cause.{verb}_all": {"run_bulk"} for verb in ("retry", "replay", "discard")},
+}
+"""Permissions that are asked beside the verb's own."""
+OF_ALL = {"cause.ignore", "cause.resolve", "cause.reopen", "cause.note"}
+"""What is decided for every tenant at once."""
 
 
 @dataclass
@@ -161,7 +196,7 @@ class Desk:
     options: dict[str, Any]
 
     def do(self, by: Any, reason: Any = "because") -> Any:
-        given = {} if self.verb.name == "batch.note" else {"reason": reason}
+        given = {} if self.verb.name in ("batch.note", "cause.note") else {"reason": reason}
         return self.verb.load()(*self.arguments, by=by, **given, **self.options)
 
     def rows(self) -> list[str]:
@@ -199,7 +234,7 @@ def ana(permissions: frozenset[str] = ALL, scope: Scope = EVERYTHING) -> Princip
 
 def test_a_verb_is_done_and_written_once(desk: Desk) -> None:
     before = world()
-    desk.do(ana(frozenset({desk.verb.permission})))
+    desk.do(ana(frozenset({desk.verb.permission}) | ALSO.get(desk.verb.name, set())))
     assert desk.rows() == ["done"]
     assert desk.verb.name == "job.reveal_payload" or world() != before
 
@@ -220,7 +255,9 @@ def test_out_of_scope_it_is_unknown_and_nothing_happens(desk: Desk) -> None:
 
 
 def test_within_its_tenant_it_is_done(desk: Desk) -> None:
-    if desk.verb.target in ("scope", "breaker", "worker") and desk.arguments[0] != "tenant:acme":
+    everybodys = ("scope", "breaker", "worker", "deploy")
+    is_of_all = desk.verb.target in everybodys or desk.verb.name in OF_ALL
+    if is_of_all and desk.arguments[0] != "tenant:acme":
         with pytest.raises(UnknownTarget):
             desk.do(ana(scope=Scope(tenants=frozenset({"acme"}))))
         assert desk.rows() == ["denied"]

@@ -8,15 +8,18 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.cli import (
+    backfill,
     bulk,
     demo,
     dispatch,
     doctor,
     explain,
     keys,
+    openapi,
     operating,
     outbox,
     pauses,
+    queues,
     relay,
     retention,
     run,
@@ -34,12 +37,15 @@ MODULES = (
     doctor,
     explain,
     pauses,
+    queues,
     outbox,
     retention,
     schedules,
     keys,
+    backfill,
     bulk,
     watch,
+    openapi,
     demo,
 )
 VERBS = {verb.name: verb for verb in (*(module.VERB for module in MODULES), *operating.VERBS)}

@@ -137,10 +137,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         "j.state = 'queued' AND j.state IN ('queued', 'running')",
         "j.state = 'pending' AND j.wait = 0",
         "j.state = 'pending' AND j.wait = 2 AND j.exclusive_key IS NOT NULL",
-        "j.state = 'pending' AND j.wait = 2 AND j.limit_key IS NOT NULL",
+        "j.state = 'pending' AND j.wait = 2 AND j.limit_key IS NOT NULL "
+        "AND j.exclusive_key IS NULL",
     ),
 }
-"""The same, where no one index finds it, as parts that have one each; they may overlap."""
+"""The same, where no one index finds it, as parts that have one each and exclude each other."""
 _WIDE = ("finished", "unfinished", "replayed")
 
 

@@ -1,0 +1,108 @@
+"""When schedules come: the slots ahead, those of a rule to be, and those that were missed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Field, Query, Schema, Status
+from pydantic import ConfigDict
+
+from jobs.api import auth, sight
+from jobs.api.endpoints import In, Section
+from jobs.api.schemas import WhyIn
+from jobs.operate import schedules
+
+section = Section("schedules")
+MANAGE = "manage_schedule"
+
+
+class SlotsIn(Schema):
+    """How many slots, and after when."""
+
+    model_config = ConfigDict(extra="forbid")
+    count: int = Field(5, ge=1, le=100)
+    after: datetime | None = None
+
+
+class SlotsOut(Schema):
+    """Moments."""
+
+    slots: list[datetime]
+
+
+class RuleIn(In):
+    """A rule of the clock: either ``cron`` with a ``time_zone``, or ``interval_ms``."""
+
+    cron: str | None = Field(None, max_length=200)
+    interval_ms: int | None = Field(None, ge=5000, le=3660 * 86_400_000)
+    time_zone: str | None = Field(None, max_length=64)
+    count: int = Field(5, ge=1, le=100)
+    after: datetime | None = None
+
+
+class GapsIn(Schema):
+    """From when to when, in the past."""
+
+    model_config = ConfigDict(extra="forbid")
+    start: datetime
+    end: datetime
+
+
+class BackfillIn(WhyIn):
+    """From when to when, in the past."""
+
+    start: datetime
+    end: datetime
+
+
+class JobsMadeOut(Schema):
+    """The jobs."""
+
+    job_ids: list[UUID]
+
+
+@section.post("/schedules/preview", "schedule_preview", needs="view_schedule", answer=SlotsOut)
+def schedule_preview(request: HttpRequest, body: RuleIn) -> Any:
+    """The next slots that a schedule of this rule would have; nothing is written."""
+    found = schedules.foresee(
+        cron=body.cron,
+        interval=seconds(body.interval_ms),
+        time_zone=body.time_zone,
+        count=body.count,
+        start=body.after,
+    )
+    return {"slots": found}
+
+
+@section.get("/schedules/{name}/next", "schedule_next", needs="view_schedule", answer=SlotsOut)
+def schedule_next(request: HttpRequest, name: str, wanted: Query[SlotsIn]) -> Any:
+    """The next slots, as if nothing were paused."""
+    sight.check(auth.who(request), "schedule", name)
+    return {"slots": schedules.preview(name, wanted.count, wanted.after)}
+
+
+@section.get(
+    "/schedules/{name}/backfill", "schedule_gaps", needs="view_schedule", answer=SlotsOut
+)  # fmt: skip
+def schedule_gaps(request: HttpRequest, name: str, wanted: Query[GapsIn]) -> Any:
+    """The slots of a time that have no job: what a backfill would make up for."""
+    sight.check(auth.who(request), "schedule", name)
+    return {"slots": schedules.backfill_preview(name, wanted.start, wanted.end)}
+
+
+@section.post(
+    "/schedules/{name}/backfill", "schedule_backfill", needs=MANAGE, answer={201: JobsMadeOut},
+    verb="schedule.backfill",
+)  # fmt: skip
+def schedule_backfill(request: HttpRequest, name: str, body: BackfillIn) -> Any:
+    """Each slot of the time that has no job gets one; at most a thousand."""
+    made = schedules.backfill(name, body.start, body.end, by=auth.who(request), reason=body.reason)
+    return Status(201, {"job_ids": made})
+
+
+def seconds(ms: int | None) -> float | None:
+    """The same in seconds."""
+    return None if ms is None else ms / 1000

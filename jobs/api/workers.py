@@ -1,0 +1,94 @@
+"""Workers: who is there, and what they are asked to do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Schema, Status
+
+from jobs.api import auth
+from jobs.api.endpoints import Section
+from jobs.api.schemas import MaybeWhyIn, WhyIn
+from jobs.operate import targets, workers
+
+section = Section("workers")
+
+
+class CurrentOut(Schema):
+    """A job that a worker is at."""
+
+    id: UUID
+    kind: str
+    queue: str
+    tenant: str
+    started_at: datetime
+
+
+class WorkerOut(Schema):
+    """A worker as it reported itself last, and those of its jobs that you may see."""
+
+    name: str
+    host: str
+    pid: int
+    version: str
+    queues: list[str]
+    slots: int
+    memory_mib: float
+    state: Literal["busy", "idle", "draining", "lost", "ended"]
+    asked: str
+    asked_by: str
+    started_at: datetime
+    seen_at: datetime
+    jobs: list[CurrentOut]
+
+
+def worker(found: workers.Seen) -> dict[str, Any]:
+    """The worker as it is told."""
+    names = set(WorkerOut.model_fields) - {"memory_mib"}
+    return {**{name: getattr(found, name) for name in names}, "memory_mib": found.memory}
+
+
+@section.get("/workers", "worker_list", needs="view_worker", answer=list[WorkerOut])
+def worker_list(request: HttpRequest) -> Any:
+    """The workers of the last day, by name; of no use to who sees only some tenants."""
+    who = auth.who(request)
+    if who.scope.tenants is not None:
+        return []
+    return [worker(found) for found in workers.workers(by=who)]
+
+
+@section.get("/workers/{name}", "worker_get", needs="view_worker", answer=WorkerOut)
+def worker_get(request: HttpRequest, name: str) -> Any:
+    """One worker."""
+    who = auth.who(request)
+    if who.scope.tenants is not None:
+        raise targets.unknown("worker", name)
+    return worker(workers.worker(name, by=who))
+
+
+@section.post(
+    "/workers/{name}/drain", "worker_drain", needs="manage_worker", answer={202: WorkerOut},
+    verb="worker.drain",
+)  # fmt: skip
+def worker_drain(request: HttpRequest, name: str, body: MaybeWhyIn) -> Any:
+    """The worker finishes what it has begun and takes no more."""
+    workers.drain(name, by=auth.who(request), reason=body.reason)
+    return _accepted(name)
+
+
+@section.post(
+    "/workers/{name}/stop", "worker_stop", needs="manage_worker", answer={202: WorkerOut},
+    verb="worker.stop",
+)  # fmt: skip
+def worker_stop(request: HttpRequest, name: str, body: WhyIn) -> Any:
+    """The worker drains and ends."""
+    workers.stop(name, by=auth.who(request), reason=body.reason)
+    return _accepted(name)
+
+
+def _accepted(name: str) -> Any:
+    """The worker after somebody has asked, who may act on it without seeing the others."""
+    return Status(202, worker(workers.worker(name, by="api")))

@@ -1,0 +1,58 @@
+"""The invariants of bulk operations.
+
+They follow the rules of ``jobs.operate.invariants``.
+"""
+
+from __future__ import annotations
+
+from jobs.operate.invariants import Invariant
+
+_BY_HAND = "find out who has written to these tables by hand; mend the row"
+
+BULK_INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(
+        "bulk_counts_its_items",
+        "What a bulk operation counts as done, skipped, failed and in all are its items.",
+        """
+WITH newest AS MATERIALIZED (SELECT * FROM jobs_bulk ORDER BY created_at DESC, id DESC LIMIT 20),
+counted AS (SELECT bulk_id, count(*) AS total, count(*) FILTER (WHERE state = 'done') AS done,
+    count(*) FILTER (WHERE state = 'skipped') AS skipped,
+    count(*) FILTER (WHERE state = 'failed') AS failed
+  FROM (SELECT bulk_id, state FROM jobs_bulkitem WHERE bulk_id IN (SELECT id FROM newest
+    WHERE total <= %(depth)s * 10)) AS i GROUP BY 1)
+SELECT b.id::text, format('counts %%s done, %%s skipped, %%s failed of %%s; items: %%s, %%s, %%s '
+  'of %%s', b.done, b.skipped, b.failed, b.total, coalesce(c.done, 0), coalesce(c.skipped, 0),
+  coalesce(c.failed, 0), coalesce(c.total, 0))
+FROM newest b LEFT JOIN counted c ON c.bulk_id = b.id
+WHERE b.total <= %(depth)s * 10 AND (b.done, b.skipped, b.failed, b.total)
+  <> (coalesce(c.done, 0), coalesce(c.skipped, 0), coalesce(c.failed, 0), coalesce(c.total, 0))
+""",
+        _BY_HAND,
+        "items and counters are written by one transaction",
+    ),
+    Invariant(
+        "bulk_done_has_none_waiting",
+        "No item of a bulk operation that is done waits for its turn.",
+        """
+SELECT b.id::text, 'is done, item ' || i.id::text || ' waits' FROM jobs_bulk b
+CROSS JOIN LATERAL (SELECT id FROM jobs_bulkitem
+  WHERE bulk_id = b.id AND state = 'waiting' LIMIT 1) AS i
+WHERE b.state = 'done'
+""",
+        _BY_HAND,
+        "the last step looks for waiting items in the transaction that ends the operation",
+    ),
+    Invariant(
+        "bulk_is_carried",
+        "A bulk operation that is not over has a job that carries it on.",
+        """
+SELECT b.id::text, b.state || ', without a job that carries it on' FROM jobs_bulk b
+WHERE b.state IN ('gathering', 'running', 'canary')
+  AND b.created_at < jobs_clock() - %(stuck)s * interval '1 s'
+  AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.kind = 'jobs.bulk' AND j.tenant = ''
+    AND j.unique_key = b.id::text AND j.state IN ('blocked', 'pending', 'queued', 'running'))
+""",
+        "carry it on (manage.py jobs bulk proceed) or abort it",
+        "operation and job are written by one transaction; only a cancel or its failure parts them",
+    ),
+)

@@ -1,0 +1,184 @@
+"""What somebody should look at, found cheaply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from jobs import conf, registry
+from jobs.engine import rq, sql
+from jobs.operate.depths import Depth
+from jobs.operate.pulse import Pulse
+from jobs.principals import Principal, Scope
+
+SHOWN = 8
+CLOSURES = 1000
+OLD_TRANSACTION = 60.0
+"""Seconds after which an open transaction slows everything down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that somebody should look at; ``subject`` names the queue, worker or scope."""
+
+    code: str
+    text: str
+    subject: str = ""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the tables say beside the jobs, as far as it lies within a scope."""
+
+    at: datetime
+    closures: dict[str, str] = field(default_factory=dict)
+    """Why scopes are closed, by scope."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """How many may run at once, by queue."""
+    silent: dict[str, datetime] = field(default_factory=dict)
+    """Workers that are not heard of now."""
+    lost: dict[str, datetime] = field(default_factory=dict)
+    """Workers that were lost within the last hour; none of the silent ones."""
+    late: dict[str, str] = field(default_factory=dict)
+    """Schedules that should have made a job, and the error that keeps them from it."""
+    lag: float = 0.0
+    """Seconds for which the oldest event waits."""
+    stuck: bool = False
+    """Whether events are refused, or parked."""
+    transaction: float = 0.0
+    """Seconds for which the oldest transaction is open."""
+
+
+_READ = f"""
+(SELECT 'now', '', '', NULL::float8, jobs_clock(), NULL::text[], '', '')
+UNION ALL (SELECT 'closed', scope, why, 0, NULL, NULL, '', '' FROM jobs_closure
+  WHERE until IS NULL OR until > jobs_clock() ORDER BY scope LIMIT {CLOSURES})
+UNION ALL (SELECT 'limit', scope, '', at_once, NULL, NULL, '', '' FROM jobs_limiter
+  WHERE starts_with(scope, 'queue:') AND at_once IS NOT NULL ORDER BY scope LIMIT {CLOSURES})
+UNION ALL (SELECT 'worker', worker, '', bool_or(dead_at IS NULL)::int,
+    max(coalesce(dead_at, until)), array_agg(DISTINCT q), '', ''
+  FROM jobs_lease LEFT JOIN LATERAL unnest(queues) q ON true
+  WHERE (dead_at IS NULL AND until <= jobs_clock())
+    OR (dead_at > jobs_clock() - interval '1 h' AND until < dead_at)
+  GROUP BY worker ORDER BY 5 DESC LIMIT {SHOWN})
+UNION ALL (SELECT 'schedule', name, error, 0, NULL, NULL, kind,
+    coalesce(options->>'tenant', '') || E'\\x1f' || coalesce(options->>'queue', '')
+  FROM jobs_schedule WHERE enabled AND (error <> ''
+    OR (paused_at IS NULL AND next_slot < jobs_clock() - %s * interval '1 s'))
+  ORDER BY name LIMIT 200)
+UNION ALL (SELECT 'lag', '', '', extract(epoch FROM jobs_clock() - occurred_at), NULL, NULL, '', ''
+  FROM jobs_outbox WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1)
+UNION ALL (SELECT 'stuck', '', '', 0, NULL, NULL, '', '' FROM jobs_outbox
+  WHERE state IN ('failed', 'parked') LIMIT 1)
+UNION ALL (SELECT 'transaction', '', '', extract(epoch FROM clock_timestamp() - xact_start), NULL,
+    NULL, '', '' FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()
+    AND backend_type = 'client backend' AND datname = current_database()
+  ORDER BY xact_start LIMIT 1)
+"""  # noqa: S608 - constants
+
+
+def read(scope: Scope) -> Notes:
+    """What lies within the scope; what concerns everybody only for those who see everything."""
+    rows = sql.rows(_READ, [60 + 4 * conf.settings().TICK])
+    notes = Notes(next(row[4] for row in rows if row[0] == "now"))
+    for row in rows:
+        _take(notes, row, scope)
+    return notes
+
+
+def _take(notes: Notes, row: tuple[Any, ...], scope: Scope) -> None:
+    what, name, text, number, at, queues, kind, place = row
+    whole = scope.is_everything
+    if what == "closed" and _covers(scope, name):
+        notes.closures[name] = text
+    elif what == "limit":
+        notes.limits[name.removeprefix("queue:")] = int(number)
+    elif what == "worker" and scope.tenants is None:
+        if scope.queues is None or scope.queues & set(queues):
+            (notes.silent if number else notes.lost)[name] = at
+    elif what == "schedule":
+        tenant, _separator, queue = place.partition("\x1f")
+        handler = registry.find(kind)
+        if scope.covers(tenant, queue or (handler.queue if handler else "")):
+            notes.late[name] = text
+    elif what == "lag" and whole:
+        notes.lag = float(number)
+    elif what == "stuck" and whole:
+        notes.stuck = True
+    elif what == "transaction" and whole:
+        notes.transaction = float(number)
+
+
+def _covers(scope: Scope, closed: str) -> bool:
+    what, _colon, name = closed.partition(":")
+    if what == "queue":
+        return scope.tenants is None and scope.covers(queue=name)
+    if what == "tenant":
+        return scope.covers(tenant=name)
+    return scope.is_everything
+
+
+def problems(
+    notes: Notes, depths: Sequence[Depth], going: Pulse, who: Principal
+) -> Iterator[Problem]:
+    """What should be looked at, by whoever may see it."""
+    if who.may("view_queue"):
+        yield from _of_queues(notes, depths, going)
+    if who.may("view_worker"):
+        yield from _of_workers(notes, who)
+    if who.may("view_schedule"):
+        for name, error in list(notes.late.items())[:SHOWN]:
+            text = error or _("Its time has passed and no scheduler has made its job")
+            yield Problem("schedule", f"{name}: {text}", name)
+    if who.may("view_outbox"):
+        if notes.lag > conf.settings().OUTBOX_LAG_TARGET:
+            text = _("Events wait for %(seconds)d s") % {"seconds": notes.lag}
+            yield Problem("outbox_lag", text)
+        if notes.stuck:
+            yield Problem("outbox_stuck", _("Events are refused by a subscriber, or parked"))
+
+
+def _of_queues(notes: Notes, depths: Sequence[Depth], going: Pulse) -> Iterator[Problem]:
+    for depth in depths:
+        if depth.waiting.value and not depth.slots:
+            text = _("Jobs wait in %(queue)s and no worker takes them") % {"queue": depth.name}
+            yield Problem("no_worker", text, depth.name)
+        paused = f"queue:{depth.name}" in notes.closures
+        if depth.oldest > conf.settings().WAIT_TARGET and not paused:
+            text = _("A job has waited in %(queue)s for %(seconds)d s") % {
+                "queue": depth.name,
+                "seconds": depth.oldest,
+            }
+            yield Problem("long_wait", text, depth.name)
+    for scope, why in notes.closures.items():
+        text = _("Nothing starts in %(scope)s: %(why)s") % {"scope": scope, "why": why}
+        yield Problem("closed", text, scope)
+    if going.rate is not None and going.rate > max(0.05, 3 * going.usual):
+        text = _("%(now)d %% of the last attempts failed; usually it is %(usual)d %%") % {
+            "now": 100 * going.rate,
+            "usual": 100 * going.usual,
+        }
+        yield Problem("failures", text)
+
+
+def _of_workers(notes: Notes, who: Principal) -> Iterator[Problem]:
+    for worker, at in notes.silent.items():
+        text = _("%(worker)s has not been heard of since %(at)s")
+        yield Problem("silent_worker", text % {"worker": worker, "at": f"{at:%H:%M:%S}"}, worker)
+    for worker, at in notes.lost.items():
+        text = _("%(worker)s was lost at %(at)s") % {"worker": worker, "at": f"{at:%H:%M:%S}"}
+        yield Problem("lost_worker", text, worker)
+    if not who.scope.is_everything:
+        return
+    if notes.transaction > OLD_TRANSACTION:
+        text = _("A transaction has been open for %(seconds)d s, which slows every claim down")
+        yield Problem("old_transaction", text % {"seconds": notes.transaction})
+    try:
+        if not rq.live_dispatchers():
+            yield Problem("no_dispatcher", _("No dispatcher lives: nothing is sent to workers"))
+    except rq.Unavailable:
+        yield Problem("redis", _("Redis does not answer: jobs wait until it does"))
