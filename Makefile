@@ -6,10 +6,10 @@ ONCE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run worker test test-slow soak check bench
+.PHONY: help setup demo run worker test test-slow test-browser soak check bench
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create .venv with everything in it; does nothing when up to date
 
@@ -36,6 +36,10 @@ test: setup ## Run the tests
 
 test-slow: setup ## Run the slow tests: crashes, restarts, many processes
 	$(PY) -m pytest -m slow
+
+test-browser: setup ## Run the tests in a real browser; pictures: build/screenshots
+	$(PY) -m pytest -m browser
+	@if $(PY) -c 'import unfold' 2>/dev/null; then set -x; $(PY) -m pytest -m browser --ds=tests.browser.settings_unfold tests/browser; fi
 
 soak: setup ## Run the tests that take minutes on purpose
 	$(PY) -m pytest -m soak

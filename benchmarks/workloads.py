@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import (
+    admin,
     aged,
     batches,
     bulks,
@@ -63,5 +64,6 @@ WORKLOADS = [
     Workload("keys_contended", "enqueuing with unique keys", keys.contended),
     Workload("bulk_100k", "acting on 100 000 jobs at once, beside others", bulks.bulk),
     Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
+    Workload("admin_1m", "every screen of the admin on 1 000 000 jobs", admin.screens_1m),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -9,8 +9,6 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from jobs import registry
-
 
 class Known(admin.SimpleListFilter):
     """A filter whose values come from code, and so cost no query."""
@@ -24,19 +22,3 @@ class Known(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
         return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
-
-
-class KindFilter(Known):
-    title = "kind"
-    parameter_name = "kind"
-
-    def values(self) -> Iterable[str]:
-        return (handler.kind for handler in registry.handlers())
-
-
-class QueueFilter(Known):
-    title = "queue"
-    parameter_name = "queue"
-
-    def values(self) -> Iterable[str]:
-        return (handler.queue for handler in registry.handlers())

@@ -1,10 +1,11 @@
-"""The pages of flow control: batches, schedules, effects, and what holds jobs back."""
+"""Plain lists: effects, pauses, limits, exclusive keys and breakers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -12,12 +13,20 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from jobs.admin import show
+from jobs.admin.access import principal
+from jobs.admin.actions import Act, Reason
 from jobs.admin.bounded import ReadOnlyAdmin
-from jobs.admin.filters import KindFilter, Known
-from jobs.models import Batch, Blackout, Breaker, Effect, Limiter, Pause, Schedule, Slot
+from jobs.admin.filters import Known
+from jobs.admin.jobforms import JsonText
+from jobs.models import Breaker, Effect, Limiter, Pause, Slot
+from jobs.operate import breakers, doubts, pauses
 from jobs.operate.shown import public_data
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise as StrOrPromise
 
 
 class _StateFilter(Known):
@@ -31,8 +40,64 @@ class _StateFilter(Known):
         return self.states
 
 
-class BatchStateFilter(_StateFilter):
-    states = ("open", "sealed", "done")
+class DoubtForm(Reason):
+    """What a person has found out about a call."""
+
+    how = forms.ChoiceField(
+        label=gettext_lazy("What happened"), widget=forms.RadioSelect,
+        choices=[("resend", gettext_lazy("It did not happen: make the call again")),
+                 ("assume_done", gettext_lazy("It did happen: go on as if it had answered"))],
+    )  # fmt: skip
+    outcome = JsonText(
+        label=gettext_lazy("Its answer, as JSON"), required=False,
+        help_text=gettext_lazy("What the call would have answered; only if it did happen."),
+    )  # fmt: skip
+
+
+def _resolve(request: HttpRequest, effect: Any, given: dict[str, Any]) -> str:
+    done = doubts.resolve(
+        effect.pk, given["how"], by=principal(request), reason=given["reason"],
+        outcome=given["outcome"],
+    )  # fmt: skip
+    if done.retried:
+        return _("The doubt is gone; its job runs again.")
+    return _("The doubt is gone.")
+
+
+def _no_doubt(request: HttpRequest, effect: Any) -> str:
+    return "" if effect.state in ("in_doubt", "intent") else _("It is not in doubt.")
+
+
+class OpenForm(Reason):
+    seconds = forms.IntegerField(
+        label=gettext_lazy("Seconds"), initial=60, min_value=1, max_value=int(breakers.LONGEST),
+        help_text=gettext_lazy("So long nobody may call; then one caller tries."),
+    )  # fmt: skip
+
+
+def _open(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    breakers.force_open(
+        row.pk, by=principal(request), reason=given["reason"], seconds=given["seconds"]
+    )
+    return _("The circuit is open.")
+
+
+def _close(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    breakers.reset(row.pk, by=principal(request), reason=given["reason"])
+    return _("The circuit is closed.")
+
+
+def _resume(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    pauses.resume(row.scope, by=principal(request), reason=given["reason"])
+    return _("It goes on.")
+
+
+PAUSE_ACTS = (
+    Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, tone="primary",
+        consequences=lambda r, p: [_("Waiting jobs start again, by their priority."),
+                                   _("A blackout window would stay in force.")],
+        verb="scope.resume"),
+)  # fmt: skip
 
 
 class EffectStateFilter(_StateFilter):
@@ -46,7 +111,9 @@ class BreakerStateFilter(_StateFilter):
 class _NamedAdmin(ReadOnlyAdmin):
     """Rows that are found by their whole name instead of by an id."""
 
-    search_help_text = "a whole name"
+    whole_platform = True
+
+    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("a whole name")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -62,99 +129,6 @@ def link_to_job(site: str, job_id: object) -> SafeString:
     return format_html('<a href="{}">{}</a>', url, job_id)
 
 
-@admin.register(Batch)
-class BatchAdmin(ReadOnlyAdmin):
-    """Jobs that belong together, and how many of them have ended how."""
-
-    list_display = ("id", "name", "state", "tenant", "ended", "failed", "created_at", "finished_at")
-    list_filter = (BatchStateFilter,)
-    search_fields = ("id",)
-    fields = (
-        "id",
-        "name",
-        "state",
-        "tenant",
-        "total",
-        "succeeded",
-        "failed",
-        "cancelled",
-        "expired",
-        "generation",
-        "created_at",
-        "sealed_at",
-        "finished_at",
-        "shown_callbacks",
-        "called",
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        match = request.resolver_match
-        if match is not None and str(match.url_name).endswith("_changelist"):
-            return found.defer("callbacks", "called")
-        return found
-
-    @admin.display(description="ended")
-    def ended(self, batch: Batch) -> str:
-        count = batch.succeeded + batch.failed + batch.cancelled + batch.expired
-        if batch.total is None:
-            return _("%(count)d so far") % {"count": count}
-        return _("%(count)d of %(total)d") % {"count": count, "total": batch.total}
-
-    @admin.display(description="callbacks")
-    def shown_callbacks(self, batch: Batch) -> SafeString:
-        return show.pretty(public_data(batch.callbacks))
-
-
-@admin.register(Schedule)
-class ScheduleAdmin(_NamedAdmin):
-    """Rules of the clock, and the slots that they come to next."""
-
-    list_display = ("name", "kind", "rule", "enabled", "paused_at", "next_slot", "error")
-    list_filter = ("enabled", KindFilter)
-    search_fields = ("name",)
-    fields = (
-        "name",
-        "kind",
-        "rule",
-        "missed",
-        "overlap",
-        "enabled",
-        "is_declared",
-        "last_slot",
-        "next_slot",
-        "error",
-        "paused_at",
-        "paused_by",
-        "paused_reason",
-        "paused_until",
-        "shown_payload",
-        "shown_options",
-        "created_at",
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        match = request.resolver_match
-        if match is not None and str(match.url_name).endswith("_changelist"):
-            return found.defer("payload", "options")
-        return found
-
-    @admin.display(description="rule")
-    def rule(self, schedule: Schedule) -> str:
-        if schedule.interval is not None:
-            return _("every %(seconds)g s") % {"seconds": schedule.interval}
-        return f"{schedule.cron} {schedule.time_zone}"
-
-    @admin.display(description="payload")
-    def shown_payload(self, schedule: Schedule) -> SafeString:
-        return show.pretty(public_data(schedule.payload))
-
-    @admin.display(description="options")
-    def shown_options(self, schedule: Schedule) -> SafeString:
-        return show.pretty(schedule.options)
-
-
 @admin.register(Effect)
 class EffectAdmin(ReadOnlyAdmin):
     """What jobs have done to the world outside, and what nobody knows about it."""
@@ -163,7 +137,13 @@ class EffectAdmin(ReadOnlyAdmin):
     list_filter = (EffectStateFilter,)
     search_fields = ("job_id",)
     ordering = ("-id",)
-    search_help_text = "the id of a job"
+    acts = (
+        Act("resolve", gettext_lazy("Decide…"), "resolve_doubt", _resolve, _no_doubt,
+            lambda r, e: [_("Look at the other side first: at the mailbox, the bank, the feed."),
+                          _("A failed job runs again once none of its effects is in doubt.")],
+            DoubtForm, "primary", verb="effect.resolve"),
+    )  # fmt: skip
+    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("the id of a job")
     fields = (
         "key",
         "state",
@@ -178,6 +158,11 @@ class EffectAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         found: QuerySet[Any] = super().get_queryset(request)
+        scope = principal(request).scope
+        if scope.tenants is not None:
+            found = found.filter(job__tenant__in=sorted(scope.tenants))
+        if scope.queues is not None:
+            found = found.filter(job__queue__in=sorted(scope.queues))
         match = request.resolver_match
         if match is not None and str(match.url_name).endswith("_changelist"):
             return found.defer("request", "outcome")
@@ -201,22 +186,8 @@ class PauseAdmin(_NamedAdmin):
     """What somebody has stopped, why, and until when."""
 
     list_display = ("scope", "reason", "by", "created_at", "until")
+    acts = PAUSE_ACTS
     search_fields = ("scope",)
-
-
-@admin.register(Blackout)
-class BlackoutAdmin(_NamedAdmin):
-    """Times of the week in which nothing of a scope starts."""
-
-    list_display = ("scope", "weekdays", "start", "end", "time_zone", "enabled", "reason")
-    list_filter = ("enabled",)
-    search_fields = ("scope",)
-    fields = ("scope", "weekdays", "start", "end", "time_zone", "enabled", "reason")
-
-    @admin.display(description="days")
-    def weekdays(self, window: Blackout) -> str:
-        names = (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))
-        return ", ".join(names[day] for day in sorted(window.days)) or _("every day")
 
 
 @admin.register(Limiter)
@@ -248,5 +219,15 @@ class BreakerAdmin(_NamedAdmin):
 
     list_display = ("name", "state", "failures", "threshold", "opened_at", "retry_at")
     list_filter = (BreakerStateFilter,)
+    acts = (
+        Act("open", gettext_lazy("Open…"), "edit_queue", _open, form=OpenForm, tone="danger",
+            consequences=lambda r, b: [_("Nobody calls through it for so long."),
+                                       _("Jobs that would call wait, and lose no attempt.")],
+            verb="breaker.open"),
+        Act("close", gettext_lazy("Close…"), "edit_queue", _close, tone="primary",
+            consequences=lambda r, b: [_("Everybody may call again; no failure is counted."),
+                                       _("Jobs that it has delayed keep their time.")],
+            verb="breaker.close"),
+    )  # fmt: skip
     search_fields = ("name",)
     fields = (*list_display, "open_for", "last_error")

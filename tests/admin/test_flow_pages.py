@@ -1,8 +1,7 @@
-"""The pages of flow control, as a browser gets them."""
+"""The plain lists, as a browser gets them."""
 
 from __future__ import annotations
 
-from datetime import time
 from typing import Any
 from uuid import uuid4
 
@@ -14,26 +13,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 import jobs
-from jobs.models import Batch, Breaker, Effect, Limiter, Slot
-from jobs.operate import blackouts, pauses, schedules
-from tests.specimens.handlers import Echo, Noop
+from jobs.models import Breaker, Effect, Limiter, Slot
+from jobs.operate import pauses
+from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
 SECRET = "private words"
-
-
-def a_batch() -> Any:
-    with jobs.batch("import of May", on_complete=Echo(text=SECRET)) as batch:
-        batch.add(Noop())
-    return batch.id
-
-
-def a_schedule() -> Any:
-    made = schedules.create(
-        "nightly", Echo(text=SECRET), cron="30 2 * * *", time_zone="Europe/Rome", by="ada",
-        reason="asked for",
-    )  # fmt: skip
-    return made.pk
 
 
 def an_effect() -> Any:
@@ -49,13 +34,6 @@ def a_pause() -> Any:
     return pauses.pause("queue:email", by="ada", reason="the disk is full").pk
 
 
-def a_blackout() -> Any:
-    made = blackouts.create(
-        "kind:test.noop", time(22), time(6), days=[5, 4], by="ada", reason="their night"
-    )
-    return made.pk
-
-
 def a_limit() -> Any:
     return Limiter.objects.create(scope="kind:test.noop", at_once=7).pk
 
@@ -69,11 +47,8 @@ def a_breaker() -> Any:
 
 
 ROWS = {
-    "batch": (a_batch, "0 of 1"),
-    "schedule": (a_schedule, "30 2 * * * Europe/Rome"),
     "effect": (an_effect, "smtp"),
     "pause": (a_pause, "the disk is full"),
-    "blackout": (a_blackout, "Fri, Sat"),
     "limiter": (a_limit, "kind:test.noop"),
     "slot": (a_slot, "agent:42"),
     "breaker": (a_breaker, "meta:page:7"),
@@ -101,14 +76,14 @@ def test_the_page_shows_one_and_lets_nobody_write(admin_client: Client, model: s
     key = quote(make())
     url = f"/admin/jobs/{model}/{key}/change/"
     text = body(admin_client, url)
-    assert words in text or model == "batch"
+    assert words in text
     assert 'name="_save"' not in text
     body(admin_client, f"/admin/jobs/{model}/add/", 403)
     body(admin_client, f"/admin/jobs/{model}/{key}/delete/", 403)
     assert admin_client.post(url, {}).status_code == 403
 
 
-@pytest.mark.parametrize("model", ["batch", "schedule", "effect"])
+@pytest.mark.parametrize("model", ["effect"])
 def test_the_page_shows_what_the_list_does_not(admin_client: Client, model: str) -> None:
     key = ROWS[model][0]()
     assert SECRET in body(admin_client, f"/admin/jobs/{model}/{key}/change/")
@@ -130,16 +105,10 @@ def test_the_list_counts_nothing(admin_client: Client, model: str) -> None:
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        ("batch/?state=sealed", True),
-        ("batch/?state=done", False),
         ("effect/?state=in_doubt", True),
         ("effect/?state=done", False),
         ("breaker/?state=open", True),
         ("breaker/?state=closed", False),
-        ("schedule/?kind=test.echo", True),
-        ("schedule/?kind=test.noop", False),
-        ("schedule/?q=nightly", True),
-        ("schedule/?q=night", False),
         ("limiter/?q=kind:test.noop", True),
         ("limiter/?q=kind:other", False),
     ],
@@ -156,28 +125,6 @@ def test_an_effect_is_found_by_its_job_and_points_at_it(admin_client: Client) ->
         admin_client, f"/admin/jobs/effect/?q={job_id}"
     )
     assert "smtp" not in body(admin_client, f"/admin/jobs/effect/?q={uuid4()}")
-
-
-def test_an_open_batch_says_how_many_so_far(admin_client: Client) -> None:
-    jobs.batch("growing").add(Noop())
-    assert "0 so far" in body(admin_client, "/admin/jobs/batch/")
-
-
-def test_a_window_of_every_day_and_an_interval_are_told(admin_client: Client) -> None:
-    blackouts.create("queue:email", time(22), time(6), by="ada", reason="night")
-    schedules.create("poll", Noop(), interval=90, by="ada", reason="asked for")
-    assert "every day" in body(admin_client, "/admin/jobs/blackout/")
-    assert "every 90 s" in body(admin_client, "/admin/jobs/schedule/")
-
-
-def test_a_job_tells_with_whom_it_has_to_do(admin_client: Client) -> None:
-    batch = a_batch()
-    job = jobs.enqueue(Noop(), exclusive="agent:42", unique=jobs.Unique("once"))
-    text = body(admin_client, f"/admin/jobs/job/{job.id}/change/")
-    assert "agent:42" in text and "once" in text
-    [member] = jobs.Job.objects.filter(batch_id=batch)
-    assert str(batch) in body(admin_client, f"/admin/jobs/job/{member.id}/change/")
-    assert Batch.objects.get().total == 1
 
 
 @pytest.mark.parametrize("model", ROWS)

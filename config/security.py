@@ -1,0 +1,27 @@
+"""What browsers are told about every page: nothing inline, nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'self'"
+)
+
+
+class ContentSecurityPolicy:
+    """Every answer carries the policy, unless its view has given one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        answer = self.get_response(request)
+        policy = getattr(settings, "CONTENT_SECURITY_POLICY", POLICY)
+        if policy:
+            answer.headers.setdefault("Content-Security-Policy", policy)
+        return answer

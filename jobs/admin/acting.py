@@ -1,0 +1,106 @@
+"""Acts below a page's address, for every sort of admin page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, reverse
+
+from jobs.admin.actions import Act, Button, confirm
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Base = ModelAdmin[Any]
+else:
+    Base = object
+
+
+class Acting(Base):
+    """A page with ``acts`` on its rows, and ``list_acts`` that need no row."""
+
+    acts: Sequence[Act] = ()
+    list_acts: Sequence[Act] = ()
+    """What is done without any object: to make one."""
+
+    def found(self, request: HttpRequest, key: str) -> Any:
+        """The row; 403 without the permission to see, 404 where there is none in sight."""
+        raise NotImplementedError
+
+    def check_view(self, request: HttpRequest) -> None:
+        """Raises where the page is not for whoever asks."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
+    def crumbs(self) -> list[tuple[str, str]]:
+        """The way to a row of this list."""
+        name = self.admin_site.name
+        return [
+            (reverse(f"{name}:app_list", args=["jobs"]), str(self.opts.app_config.verbose_name)),
+            (self.list_url(), str(self.opts.verbose_name_plural).capitalize()),
+        ]
+
+    # ---- addresses and buttons
+
+    def list_url(self) -> str:
+        return reverse(f"{self.admin_site.name}:{self.view_name('changelist')}")
+
+    def page_url(self, key: object) -> str:
+        return reverse(f"{self.admin_site.name}:{self.view_name('change')}", args=[key])
+
+    def act_url(self, act: Act, key: object = None) -> str:
+        name = f"{self.admin_site.name}:{self.view_name('act' if key is not None else 'make')}"
+        return reverse(name, args=[act.name] if key is None else [key, act.name])
+
+    def view_name(self, what: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{what}"
+
+    def buttons(
+        self, request: HttpRequest, row: Any, key: object, names: Sequence[str] = ()
+    ) -> list[Button]:
+        """What can be done with the row; what cannot says why."""
+        back = request.get_full_path().replace("_fragment=", "_was=")
+        return [
+            Button.of(act, request, row, self.act_url(act, key), back)
+            for act in self.acts
+            if not names or act.name in names
+        ]
+
+    def list_buttons(self, request: HttpRequest) -> list[Button]:
+        return [
+            Button.of(act, request, None, self.act_url(act), request.get_full_path())
+            for act in self.list_acts
+        ]
+
+    # ---- views
+
+    def get_urls(self) -> list[Any]:
+        wrap: Callable[..., Any] = self.admin_site.admin_view
+        return [
+            path("do/<slug:name>/", wrap(self.make_view), name=self.view_name("make")),
+            path("<path:object_id>/do/<slug:name>/", wrap(self.act_view),
+                 name=self.view_name("act")),
+            *super().get_urls(),
+        ]  # fmt: skip
+
+    def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
+        act = named(self.acts, name)
+        row = self.found(request, object_id)
+        crumbs = [*self.crumbs(), (self.page_url(object_id), str(row))]
+        return confirm(self, request, act, row, {"jd_crumbs": crumbs})
+
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
+        act = named(self.list_acts, name)
+        self.check_view(request)
+        return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})
+
+
+def named(acts: Sequence[Act], name: str) -> Act:
+    """The act of this name; 404 where there is none."""
+    for act in acts:
+        if act.name == name:
+            return act
+    raise Http404

@@ -1,0 +1,164 @@
+"""API keys: made, given a new secret, taken back. A secret is shown once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs.admin import tables
+from jobs.admin.access import principal
+from jobs.admin.actions import Act, Reason, When, site_of
+from jobs.admin.base import PlatformAdmin
+from jobs.admin.jobforms import told_once
+from jobs.admin.recent import recent_acts
+from jobs.engine import sql
+from jobs.errors import UnknownTarget
+from jobs.models import ApiKey
+from jobs.operate import apikeys
+from jobs.principals import ALL, PERMISSIONS
+
+
+class Lines(forms.CharField):
+    """One entry per line, or separated by commas; None where nothing is written."""
+
+    def __init__(self, **given: Any) -> None:
+        widget = forms.Textarea(attrs={"rows": 2})
+        super().__init__(required=False, max_length=20_000, widget=widget, **given)
+
+    def clean(self, value: Any) -> Any:
+        text = str(super().clean(value) or "")
+        return [one.strip() for one in text.replace(",", "\n").splitlines() if one.strip()] or None
+
+
+class KeyForm(Reason):
+    """What the key may do, and where."""
+
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=80)
+    permissions = forms.MultipleChoiceField(
+        label=gettext_lazy("Permissions"), widget=forms.CheckboxSelectMultiple
+    )
+    tenants = Lines(label=gettext_lazy("Tenants"), help_text=gettext_lazy("Empty means all."))
+    queues = Lines(label=gettext_lazy("Queues"), help_text=gettext_lazy("Empty means all."))
+    addresses = Lines(
+        label=gettext_lazy("Allowed addresses"),
+        help_text=gettext_lazy("Addresses or networks, like 192.0.2.0/24; empty means all."),
+    )
+    expires_at = When(label=gettext_lazy("Expires"), help_text=gettext_lazy("Empty means never."))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        who = principal(self.request)
+        self.fields["permissions"].choices = [
+            (name, f"{name}: {PERMISSIONS[name]}" if name in PERMISSIONS else name)
+            for name in sorted(ALL)
+            if who.may(name)
+        ]
+
+
+class RotateForm(Reason):
+    hours = forms.IntegerField(
+        label=gettext_lazy("Hours for which the old secret is good"), initial=24, min_value=0,
+        max_value=int(apikeys.LONGEST_OVERLAP / timedelta(hours=1)),
+    )  # fmt: skip
+
+
+def _create(request: HttpRequest, row: Any, given: dict[str, Any]) -> HttpResponse:
+    told = apikeys.create(
+        given["name"], given["permissions"], by=principal(request), reason=given["reason"],
+        tenants=given["tenants"], queues=given["queues"], addresses=given["addresses"] or (),
+        expires_at=given["expires_at"],
+    )  # fmt: skip
+    return _tell(request, told)
+
+
+def _rotate(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> HttpResponse:
+    told = apikeys.rotate(
+        row.pk, by=principal(request), reason=given["reason"],
+        overlap=timedelta(hours=given["hours"]),
+    )  # fmt: skip
+    return _tell(request, told)
+
+
+def _tell(request: HttpRequest, told: apikeys.Told) -> HttpResponse:
+    url = reverse(f"{site_of(request)}:jobs_apikey_change", args=[told.key.pk])
+    words = _("Copy it now: it is not kept, and nobody can show it again.")
+    return told_once(request, _("API key"), told.key, told.text, url, words)
+
+
+def _revoke(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> str:
+    apikeys.revoke(row.pk, by=principal(request), reason=given["reason"])
+    return _("The key is revoked.")
+
+
+def _revoked(request: HttpRequest, row: ApiKey) -> str:
+    return _("It is revoked already.") if row.revoked_at is not None else ""
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(PlatformAdmin):
+    """Keys of programs that use the API."""
+
+    list_template = "jobs/admin/apikeys.html"
+    page_template = "jobs/admin/apikey.html"
+    list_acts = (
+        Act("new", gettext_lazy("New key…"), "manage_apikey", _create, form=KeyForm,
+            tone="primary", verb="apikey.create",
+            consequences=lambda r, k: [_("Whoever has the key may do this, without a login."),
+                                       _("Its secret is shown once, on the next page.")]),
+    )  # fmt: skip
+    acts = (
+        Act("rotate", gettext_lazy("New secret…"), "manage_apikey", _rotate, _revoked,
+            lambda r, k: [_("The new secret is shown once, on the next page."),
+                          _("The old one is good for some hours more.")],
+            RotateForm, "primary", verb="apikey.rotate"),
+        Act("revoke", gettext_lazy("Revoke…"), "manage_apikey", _revoke, _revoked,
+            lambda r, k: [_("Neither of its secrets is good any more, for ever.")],
+            tone="danger", verb="apikey.revoke"),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        found = tables.page(request, apikeys.visible(principal(request)), "-created_at", "-id")
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        return {
+            **found,
+            "title": _("API keys"),
+            "rows": [
+                {"k": k, "url": self.page_url(k.pk), "state": _state(k, now),
+                 "buttons": self.buttons(request, k, k.pk)} for k in found["rows"]
+            ],
+            "list_buttons": self.list_buttons(request),
+            "api": "GET /api-keys",
+            "cli": "python manage.py jobs api-keys list",
+        }  # fmt: skip
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        if not key.isascii() or not key.isdigit() or len(key) > 18:
+            return None
+        try:
+            return apikeys.find(int(key), by=principal(request))
+        except UnknownTarget:
+            return None
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        return {
+            "k": row,
+            "state": _state(row, now),
+            "buttons": self.buttons(request, row, row.pk),
+            "acts": recent_acts(request, self.admin_site.name, target_kind="apikey",
+                                target_id=str(row.pk)),
+            "api": f"GET /api-keys/{row.pk}",
+        }  # fmt: skip
+
+
+def _state(key: ApiKey, now: Any) -> str:
+    if key.revoked_at is not None:
+        return "disabled"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"

@@ -1,0 +1,162 @@
+"""What every page of the jobs admin stands on: the theme's ModelAdmin, the frame, live fragments.
+
+This is the one place that knows of django-unfold, and it does not depend on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib import admin
+from django.db.models import Model
+from django.forms import Media
+from django.forms.widgets import Script
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotModified,
+)
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from jobs.admin.access import principal
+from jobs.admin.acting import Acting
+
+UNFOLD = apps.is_installed("unfold")
+"""Whether the host's admin wears django-unfold."""
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Any]
+else:  # at run time Django's class takes no parameters
+    ModelAdmin = import_string("unfold.admin.ModelAdmin") if UNFOLD else admin.ModelAdmin
+
+STYLES = ["jobs/base.css", *(["jobs/theme-unfold.css"] if UNFOLD else [])]
+_SCRIPTS: list[Any] = [Script("jobs/live.js", defer=True)]
+MEDIA = Media(css={"all": STYLES}, js=_SCRIPTS)
+
+
+class PlatformAdmin(Acting, ModelAdmin):
+    """A list and a page that show what there is; whatever is done goes through ``acts``.
+
+    A subclass names its templates and builds their data in ``list_data`` and ``page_data``.
+    Nothing is added, changed or deleted by forms of the admin.
+    """
+
+    view_permission = ""
+    """Permission to see, named without its app; the model's own by default."""
+    whole_platform = False
+    """Whether its numbers are those of all tenants, so that who sees a part does not see it."""
+    list_template = ""
+    page_template = ""
+    actions = None
+
+    @property
+    def media(self) -> Media:
+        return MEDIA
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        who = principal(request)
+        if self.whole_platform and who.scope.tenants is not None:
+            return False
+        return who.may(self.view_permission or f"view_{self.opts.model_name}")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    # ---- data, by subclasses
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        """What the list's template shows."""
+        raise NotImplementedError
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What the template of one row shows."""
+        raise NotImplementedError
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        """The row within the sight of whoever asks, or None."""
+        raise NotImplementedError
+
+    # ---- views
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        self.check_view(request)
+        data = {"title": str(self.opts.verbose_name_plural).capitalize(), **self.list_data(request)}
+        return self.respond(request, self.list_template, {**data, **(extra_context or {})})
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.found(request, object_id)
+        data = {"title": str(row), "jd_crumbs": self.crumbs(), **self.page_data(request, row)}
+        return self.respond(request, self.page_template, {**data, **(extra_context or {})})
+
+    def found(self, request: HttpRequest, key: str) -> Any:
+        self.check_view(request)
+        row = self.find(request, key)
+        if row is None:
+            raise Http404
+        return row
+
+    def respond(self, request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
+        """The whole page, or the one region of it that a live page asks for."""
+        site = self.admin_site
+        if region := request.GET.get("_fragment"):
+            templates: dict[str, str] = data.get("jd_regions", {})
+            if region not in templates:
+                raise Http404
+            return fragment(request, templates[region], {**data, "jd_site": site.name})
+        context = {
+            **site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "jd_site": site.name,
+            "jd_now": timezone.now(),
+            "is_fullwidth": True,
+            "jd_crumbs": self.crumbs()[:1],
+            **data,
+        }
+        request.current_app = site.name
+        return TemplateResponse(request, template, context)
+
+
+def fragment(request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
+    """A region of a page; 304 where the asker has it already."""
+    html = render_to_string(template, data, request)
+    etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:32]}"'
+    if request.headers.get("If-None-Match") == etag:
+        answer: HttpResponse = HttpResponseNotModified()
+    else:
+        answer = HttpResponse(html)
+    answer["ETag"] = etag
+    answer["Cache-Control"] = "private, no-cache"
+    return answer
+
+
+def as_uuid(text: str) -> UUID | None:
+    """The id, or None where it is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

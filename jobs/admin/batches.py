@@ -1,0 +1,180 @@
+"""Batches: how far they are, what failed in them, and what can still be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs.admin import charts, tables
+from jobs.admin.access import missing, principal, visible
+from jobs.admin.actions import Act, NoteForm
+from jobs.admin.base import PlatformAdmin, as_uuid
+from jobs.admin.charts import Part
+from jobs.admin.components import duration
+from jobs.admin.recent import recent_acts
+from jobs.admin.words import look
+from jobs.engine import sql
+from jobs.models import Batch, Job
+from jobs.operate import batches
+from jobs.operate.shown import public_data
+
+FAILED_SHOWN = 10
+
+
+def bar(batch: Batch) -> dict[str, Any]:
+    """The stacked bar of a batch, from its own counters, and its numbers in words."""
+    parts = [
+        Part(_("succeeded"), batch.succeeded, "green"),
+        Part(_("failed"), batch.failed, "red"),
+        Part(_("cancelled"), batch.cancelled, "grey"),
+        Part(_("expired"), batch.expired, "amber"),
+    ]
+    done = sum(int(part.value) for part in parts)
+    if batch.total is None:
+        words = _("%(n)s ended so far, still being filled") % {"n": localize(done)}
+    else:
+        words = _("%(n)s of %(m)s") % {"n": localize(done), "m": localize(batch.total)}
+    return {
+        "svg": charts.stacked(parts, batch.total or max(done, 1), words),
+        "words": words,
+        "done": done,
+        "parts": parts,
+    }
+
+
+def _no_failed(request: HttpRequest, batch: Batch) -> str:
+    return "" if batch.failed else _("None of its jobs has failed.")
+
+
+def _nothing_left(request: HttpRequest, batch: Batch) -> str:
+    return _("All of its jobs have ended.") if batch.state == "done" else ""
+
+
+def _retry(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
+    count = batches.retry_failed(batch.pk, by=principal(request), reason=given["reason"])
+    return _("%(n)s jobs wait for another attempt.") % {"n": localize(count)}
+
+
+def _cancel(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
+    count = batches.cancel_rest(batch.pk, by=principal(request), reason=given["reason"])
+    return _("%(n)s jobs were cancelled or asked to stop.") % {"n": localize(count)}
+
+
+def _retry_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
+    found = [_("%(n)s failed jobs get another attempt.") % {"n": localize(batch.failed)},
+             _("Those that run on already, by a replay or under the same key, are left alone.")]  # fmt: skip  # noqa: E501
+    if batch.state == "done":
+        found.append(_("The batch is under way again, and its callbacks come once more."))
+    return found
+
+
+def _cancel_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
+    return [_("Its waiting jobs will never run."), _("Its running jobs are asked to stop.")]
+
+
+@admin.register(Batch)
+class BatchAdmin(PlatformAdmin):
+    """Jobs that belong together."""
+
+    list_template = "jobs/admin/batches.html"
+    page_template = "jobs/admin/batch.html"
+    acts = (
+        Act("retry", gettext_lazy("Retry failed…"), "retry_job", _retry, _no_failed, _retry_means,
+            tone="primary", verb="batch.retry_failed"),
+        Act("cancel", gettext_lazy("Cancel rest…"), "cancel_job", _cancel, _nothing_left,
+            _cancel_means, tone="danger", verb="batch.cancel_rest"),
+        Act("note", gettext_lazy("Note…"), "edit_job",
+            lambda r, b, g: batches.note(b.pk, g["note"], by=principal(r)), form=NoteForm,
+            done=gettext_lazy("The note stands beside it."), verb="batch.note"),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        rows = Batch.objects.using(sql.alias()).defer("callbacks", "called")
+        found = tables.page(request, visible(request, rows, queue=None), "-created_at", "-id")
+        listed = [
+            {"batch": b, "url": self.page_url(b.pk), "state": _state(b), **bar(b)}
+            for b in found["rows"]
+        ]
+        return {
+            **found,
+            "rows": listed,
+            "api": "GET /batches",
+            "cli": "python manage.py jobs batches list",
+            "jd_regions": {"jd-batches": "jobs/admin/parts/batches.html"},
+        }
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        rows = visible(request, Batch.objects.using(sql.alias()).all(), queue=None)
+        return rows.filter(pk=as_uuid(key)).first()
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        site = self.admin_site.name
+        return {
+            **page_data(request, site, row),
+            "buttons": self.buttons(request, row, row.pk),
+            "jd_regions": {"jd-batch": "jobs/admin/parts/batch.html"},
+            "acts": recent_acts(request, site, target_kind="batch", target_id=str(row.pk)),
+        }
+
+
+def _state(batch: Batch) -> str:
+    return "filling" if batch.state == "open" else str(batch.state)
+
+
+def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
+    """How far the batch is; what failed, by cause and one by one."""
+    now = batches.progress(batch.pk)
+    shown = bar(batch)
+    percent = int(100 * shown["done"] / batch.total) if batch.total else 0
+    failed = visible(
+        request,
+        Job.objects.using(sql.alias()).filter(batch_id=batch.pk, state="failed")
+        .only("id", "kind", "error", "reason", "finished_at"),
+    )  # fmt: skip
+    jobs = f"{reverse(f'{site}:jobs_job_changelist')}?q=batch%3A{batch.pk}"
+    callbacks = {
+        name: {"kind": data.get("kind", ""), "called": (batch.called or {}).get(name)}
+        for name, data in (public_data(batch.callbacks) or {}).items()
+        if isinstance(data, dict)
+    }
+    return {
+        "title": str(batch),
+        "batch": batch,
+        "state": _state(batch),
+        "final": batch.state == "done",
+        "percent": 100 if batch.state == "done" else percent,
+        "say": f"{percent // 10 * 10} %",
+        "bar": shown,
+        "legend": charts.legend([p for p in shown["parts"] if p.value or p.tone in ("green", "red")]),  # noqa: E501
+        "left": max((batch.total or now.total) - shown["done"], 0),
+        "so_far": now.total if batch.total is None else None,
+        "rate": _rough(now.rate * 60),
+        "eta": duration(_rough(now.eta)) if now.eta is not None else "",
+        "took": duration((batch.finished_at - batch.created_at).total_seconds())
+        if batch.finished_at else "",
+        "causes": list(now.causes.items()),
+        "failed": [
+            {"job": j, "url": reverse(f"{site}:jobs_job_change", args=[j.pk])}
+            for j in failed.order_by("-finished_at")[:FAILED_SHOWN]
+        ],
+        "jobs_url": jobs,
+        "callbacks": callbacks,
+        "no_payload": missing(request, "view_payload"),
+        "look": look(_state(batch)),
+        "api": f"GET /batches/{batch.pk}",
+        "cli": f"python manage.py jobs batches show {batch.pk}",
+    }  # fmt: skip
+
+
+def _rough(number: float) -> int:
+    """Two digits of it: more would change with every look."""
+    digits = max(len(str(int(number))) - 2, 0)
+    size = int(10**digits)
+    return round(number / size) * size

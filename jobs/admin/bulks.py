@@ -1,0 +1,224 @@
+"""Bulk operations: looked at first, confirmed with a reason, followed, aborted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs.admin import charts
+from jobs.admin.access import missing, principal
+from jobs.admin.actions import Act, Reason, confirm, site_of
+from jobs.admin.base import PlatformAdmin, as_uuid
+from jobs.admin.charts import Part
+from jobs.admin.components import duration
+from jobs.errors import JobsError, UnknownTarget
+from jobs.models import Bulk
+from jobs.operate import bulk
+from jobs.operate.bulk import ACTIONS, Care
+
+SURE = 500
+"""Above so many jobs their number has to be typed."""
+LABELS = {
+    "retry": gettext_lazy("Retry jobs"),
+    "replay": gettext_lazy("Replay jobs as new"),
+    "run_now": gettext_lazy("Run jobs now"),
+    "cancel": gettext_lazy("Cancel jobs"),
+    "edit": gettext_lazy("Change queue or priority of jobs"),
+    "retry_letter": gettext_lazy("Retry dead letters"),
+    "replay_letter": gettext_lazy("Replay dead letters"),
+    "discard_letter": gettext_lazy("Discard dead letters"),
+}
+
+
+class StartForm(Reason):
+    """What to do, how fast, and why."""
+
+    priority = forms.IntegerField(
+        label=gettext_lazy("Priority"), required=False, min_value=-100, max_value=100
+    )
+    queue = forms.CharField(label=gettext_lazy("Queue"), required=False, max_length=100)
+    per_minute = forms.IntegerField(
+        label=gettext_lazy("At most so many per minute"), required=False, min_value=1,
+        max_value=1_000_000, help_text=gettext_lazy("Empty means as fast as possible."),
+    )  # fmt: skip
+    sure = forms.IntegerField(label=gettext_lazy("Type the number of jobs to confirm"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.preview = kwargs["request"].jobs_preview
+        if kwargs["request"].GET.get("action") != "edit":
+            del self.fields["priority"], self.fields["queue"]
+        if self.preview is None or self.preview.eligible <= SURE:
+            del self.fields["sure"]
+
+    def clean_sure(self) -> int:
+        number = int(self.cleaned_data["sure"])
+        if self.preview is not None and number != self.preview.eligible:
+            raise forms.ValidationError(_("It is another number now."))
+        return number
+
+
+def _asked(request: HttpRequest) -> dict[str, Any]:
+    """The jobs that the page was asked for: by their ids, or by a query."""
+    if request.GET.get("all"):
+        return {"query": request.GET.get("query", "")}
+    on_letters = ACTIONS[request.GET["action"]].on_letters
+    given = request.GET.getlist("_selected")[: bulk.IDS_LIMIT]
+    if on_letters:
+        return {"ids": [int(text) for text in given if text.isascii() and text.isdigit()]}
+    return {"ids": [one for text in given if (one := as_uuid(text)) is not None]}
+
+
+def _why_not(request: HttpRequest, row: Any) -> str:
+    seen = getattr(request, "jobs_preview", None)
+    if seen is None:
+        return str(getattr(request, "jobs_problem", ""))
+    return "" if seen.eligible else _("None of these jobs can be changed so.")
+
+
+def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
+    options = {name: given[name] or None for name in ("queue", "priority") if name in given}
+    token = request.POST.get("token") or None
+    asked = _asked(request)
+    made = bulk.start(
+        request.GET.get("action", ""),
+        **asked,
+        by=principal(request),
+        reason=given["reason"],
+        token=token if not options else bulk.preview(
+            request.GET["action"], **asked, by=principal(request), **options).token,
+        care=Care(per_minute=given["per_minute"]),
+        **options,
+    )  # fmt: skip
+    site = site_of(request)
+    return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
+
+
+def _over(request: HttpRequest, row: Bulk) -> str:
+    return _("It is over.") if row.is_over else ""
+
+
+def _abort(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
+    bulk.abort(row.pk, by=principal(request), reason=given["reason"])
+    return _("The operation is aborted.")
+
+
+def _proceed(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
+    bulk.proceed(row.pk, by=principal(request), reason=given["reason"])
+    return _("The operation goes on.")
+
+
+def _abort_means(request: HttpRequest, row: Bulk) -> Sequence[Any]:
+    return [_("Nothing more is done."), _("What is done already stays.")]
+
+
+START = Act("start", gettext_lazy("Bulk operation"), "run_bulk", _start, _why_not, form=StartForm,
+            tone="primary", template="jobs/admin/bulk_confirm.html", verb="bulk.start")  # fmt: skip
+
+
+@admin.register(Bulk)
+class BulkAdmin(PlatformAdmin):
+    """What was done to many jobs at once."""
+
+    list_template = "jobs/admin/bulks.html"
+    page_template = "jobs/admin/bulk.html"
+    acts = (
+        Act("abort", gettext_lazy("Abort…"), "run_bulk", _abort, _over, _abort_means,
+            tone="danger", verb="bulk.abort"),
+        Act("proceed", gettext_lazy("Carry on…"), "run_bulk", _proceed, _over,
+            lambda r, b: [_("It goes on where it stopped; nothing is done twice.")],
+            verb="bulk.proceed"),
+    )  # fmt: skip
+    list_acts = (START,)
+
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
+        if name != START.name:
+            raise Http404
+        if missing(request, "run_bulk"):
+            return confirm(self, request, START, None, {})
+        action = request.GET.get("action", "")
+        if action not in ACTIONS:
+            raise Http404
+        if missing(request, ACTIONS[action].permission):
+            raise PermissionDenied
+        given: Any = request
+        given.jobs_preview, given.jobs_problem = self._preview(request, action)
+        seen = given.jobs_preview
+        data = {
+            "title": str(LABELS[action]),
+            "seen": seen,
+            "asked": _asked(request),
+            "token": request.POST.get("token") or (seen.token if seen else ""),
+            "skipped": sum(seen.skipped.values()) if seen else 0,
+            "jd_crumbs": self.crumbs(),
+            "danger": action in ("cancel", "discard_letter"),
+        }
+        return confirm(self, request, START, None, data)
+
+    def _preview(self, request: HttpRequest, action: str) -> tuple[Any, str]:
+        asked = _asked(request)
+        if not asked.get("ids") and "query" not in asked:
+            return None, _("No job is selected.")
+        options: dict[str, Any] = {"priority": 0} if action == "edit" else {}
+        try:
+            return bulk.preview(action, **asked, by=principal(request), **options), ""
+        except JobsError as error:
+            return None, str(error)
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        found = bulk.every(by=principal(request), limit=50)
+        rows = [{"bulk": b, "url": self.page_url(b.pk), "label": LABELS.get(b.action, b.action),
+                 **_bar(b)} for b in found]  # fmt: skip
+        return {"title": _("Bulk operations"), "rows": rows, "api": "GET /bulk-operations",
+                "cli": "python manage.py jobs bulk list",
+                "jd_regions": {"jd-bulks": "jobs/admin/parts/bulks.html"}}  # fmt: skip
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        bulk_id = as_uuid(key)
+        try:
+            return bulk.find(bulk_id, by=principal(request)) if bulk_id else None
+        except UnknownTarget:
+            return None
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        now = bulk.progress(row.pk, by=principal(request))
+        site = self.admin_site.name
+        items = [
+            {"item": i, "url": reverse(f"{site}:jobs_job_change", args=[i.job_id])}
+            for state in ("failed", "skipped", "done")
+            for i in bulk.items(row.pk, by=principal(request), state=state, limit=20)
+        ]
+        return {
+            "title": f"{LABELS.get(row.action, row.action)}",
+            "bulk": row,
+            "final": row.is_over,
+            "percent": 100 if row.state == "done" else int(100 * row.decided / row.total) if row.total else 0,  # noqa: E501
+            "rate": localize(round(now.rate * 60)),
+            "eta": duration(now.eta) if now.eta is not None else "",
+            "waiting": now.waiting,
+            **_bar(row),
+            "legend": charts.legend(_parts(row)),
+            "items": items,
+            "buttons": self.buttons(request, row, row.pk),
+            "jd_regions": {"jd-bulk": "jobs/admin/parts/bulk.html"},
+        }  # fmt: skip
+
+
+def _parts(row: Bulk) -> list[Part]:
+    return [Part(_("done"), row.done, "green"), Part(_("skipped"), row.skipped, "grey"),
+            Part(_("failed"), row.failed, "red")]  # fmt: skip
+
+
+def _bar(row: Bulk) -> dict[str, Any]:
+    states = {"gathering": "filling", "canary": "running", "stopped": "failed"}
+    return {"svg": charts.stacked(_parts(row), max(row.total, 1)),
+            "state": states.get(row.state, row.state), "label_of_state": row.get_state_display()}  # fmt: skip  # noqa: E501

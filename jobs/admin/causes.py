@@ -1,0 +1,31 @@
+"""Causes of open dead letters in short, for the overview."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from jobs.admin.access import principal
+from jobs.admin.components import Capped
+from jobs.operate import causes
+
+
+def groups(request: HttpRequest, site: str, most: int) -> list[dict[str, Any]]:
+    """The open causes with most open dead letters, of those seen lately."""
+    listed = [c for c in causes.every(by=principal(request), limit=50) if c.open]
+    base = reverse(f"{site}:jobs_deadletter_changelist")
+    found = []
+    for cause in sorted(listed, key=lambda one: -one.open)[:most]:
+        error, _, message = cause.sample.partition(": ")
+        found.append(
+            {
+                "error": error,
+                "message": message,
+                "count": Capped(cause.open, cause.open >= causes.OPEN_LIMIT),
+                "last": cause.last_at,
+                "url": f"{base}?cause={cause.fingerprint}",
+            }
+        )
+    return found

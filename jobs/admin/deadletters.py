@@ -1,0 +1,293 @@
+"""Dead letters: what died of the same cause together, and each with its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, reverse
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from jobs import registry
+from jobs.admin import charts, jobpage, tables
+from jobs.admin.access import principal, visible
+from jobs.admin.acting import named
+from jobs.admin.actions import Act, Button, NoteForm, Reason, Until, confirm, site_of
+from jobs.admin.base import PlatformAdmin
+from jobs.admin.components import Capped
+from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
+from jobs.admin.recent import recent_acts
+from jobs.admin.words import REASONS
+from jobs.engine import sql
+from jobs.errors import UnknownTarget
+from jobs.models import DeadLetter, Job
+from jobs.operate import causes, deadletters, search, stats
+
+STATES = ("open", "retried", "replayed", "discarded", "expired")
+
+
+def _closed(request: HttpRequest, letter: DeadLetter) -> str:
+    return "" if letter.state == "open" else _("Somebody has decided about it already.")
+
+
+def _retry(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
+    deadletters.retry_letter(
+        letter.pk, by=principal(request), reason=given["reason"], reset=bool(given["reset"]),
+        attempts=None if given["reset"] else given["attempts"],
+    )  # fmt: skip
+    return _("The job waits for its next attempt.")
+
+
+def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
+    handler = registry.find(letter.kind)
+    if handler is not None and not handler.replayable:
+        return _("Its kind forbids replays.")
+    return _closed(request, letter)
+
+
+def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> tuple[str, str]:
+    new = deadletters.replay_letter(
+        letter.pk, by=principal(request), reason=given["reason"], payload_patch=given["patch"]
+    )
+    return _("A new job carries its payload."), job_url(request, new)
+
+
+def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
+    deadletters.discard_letter(letter.pk, by=principal(request), reason=given["reason"])
+    return _("The dead letter is discarded.")
+
+
+class LetterRetry(JobRetryForm):
+    """A dead letter is retried at once."""
+
+    at = None  # type: ignore[assignment]
+
+
+class LetterReplay(Reason):
+    """The payload may be mended."""
+
+    patch = JsonText(
+        label=gettext_lazy("Fields of the payload to change, as JSON"), required=False,
+        help_text=gettext_lazy("Like {“to”: “ada@example.org”}; null takes a field away."),
+    )  # fmt: skip
+
+
+ACTS = (
+    Act("retry", gettext_lazy("Retry…"), "resolve_deadletter", _retry, _closed,
+        lambda request, row: [_("The same job runs again, with its payload and its id."),
+                      _("The dead letter is closed as retried.")], LetterRetry, "primary",
+        verb="deadletter.retry"),
+    Act("replay", gettext_lazy("Replay as new…"), "resolve_deadletter", _replay, _not_replayable,
+        lambda request, row: [_("A new job is made with the same payload; both are linked."),
+                      _("The dead letter is closed as replayed.")], LetterReplay,
+        verb="deadletter.replay"),
+    Act("discard", gettext_lazy("Discard…"), "resolve_deadletter", _discard, _closed,
+        lambda request, row: [_("The job stays failed; the dead letter is closed."),
+                      _("The job itself can still be retried later.")], tone="danger",
+        verb="deadletter.discard"),
+)  # fmt: skip
+
+
+# ---- causes
+
+
+def _none_open(request: HttpRequest, cause: causes.Cause) -> str:
+    return "" if cause.open else _("No dead letter of it is open.")
+
+
+def _not_state(*states: str) -> Callable[[HttpRequest, Any], str]:
+    def why(request: HttpRequest, cause: causes.Cause) -> str:
+        return "" if cause.state in states else _("It has been decided about already.")
+
+    return why
+
+
+def _all(verb: Any) -> Any:
+    def run(request: HttpRequest, cause: causes.Cause, given: dict[str, Any]) -> tuple[str, str]:
+        made = verb(cause.fingerprint, by=principal(request), reason=given["reason"])
+        site = site_of(request)
+        return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
+
+    return run
+
+
+def _concerned(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
+    words = ngettext("It concerns %(n)s open dead letter.", "It concerns %(n)s open dead letters.",
+                     cause.open) % {"n": localize(cause.open)}  # fmt: skip
+    kinds = ", ".join(f"{kind}: {number}" for kind, number in cause.kinds.items())
+    return [words, _("Kinds, ever: %(kinds)s") % {"kinds": kinds},
+            _("A bulk operation does it, which can be followed and aborted.")]  # fmt: skip
+
+
+CAUSE_ACTS = (
+    Act("retry", gettext_lazy("Retry all…"), "resolve_deadletter", _all(causes.retry_all),
+        _none_open, _concerned, tone="primary", verb="cause.retry_all"),
+    Act("replay", gettext_lazy("Replay all as new…"), "resolve_deadletter",
+        _all(causes.replay_all), _none_open, _concerned, verb="cause.replay_all"),
+    Act("discard", gettext_lazy("Discard all…"), "resolve_deadletter", _all(causes.discard_all),
+        _none_open, _concerned, tone="danger", verb="cause.discard_all"),
+    Act("ignore", gettext_lazy("Ignore until…"), "resolve_deadletter",
+        lambda r, c, g: str(causes.ignore(c.fingerprint, by=principal(r), reason=g["reason"],
+                                          until=g["until"]) and ""),
+        _not_state("open", "ignored"), form=Until, verb="cause.ignore"),
+    Act("resolve", gettext_lazy("Mark resolved…"), "resolve_deadletter",
+        lambda r, c, g: str(causes.resolve(c.fingerprint, by=principal(r), reason=g["reason"])
+                            and ""),
+        _not_state("open", "ignored"),
+        lambda r, c: [_("It opens again by itself when it comes back.")],
+        verb="cause.resolve"),
+    Act("reopen", gettext_lazy("Reopen…"), "resolve_deadletter",
+        lambda r, c, g: str(causes.reopen(c.fingerprint, by=principal(r), reason=g["reason"])
+                            and ""),
+        _not_state("ignored", "resolved"), verb="cause.reopen"),
+    Act("note", gettext_lazy("Note…"), "resolve_deadletter",
+        lambda r, c, g: str(causes.note(c.fingerprint, g["note"], by=principal(r)) and ""),
+        form=NoteForm, verb="cause.note"),
+)  # fmt: skip
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(PlatformAdmin):
+    """What waits for somebody's decision."""
+
+    list_template = "jobs/admin/deadletters.html"
+    page_template = "jobs/admin/deadletter.html"
+    acts = ACTS
+
+    def get_urls(self) -> list[Any]:
+        wrap: Callable[..., Any] = self.admin_site.admin_view
+        return [
+            path("cause/<str:fingerprint>/do/<slug:name>/", wrap(self.cause_view),
+                 name="jobs_cause_act"),
+            *super().get_urls(),
+        ]  # fmt: skip
+
+    def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponse:
+        act = named(CAUSE_ACTS, name)
+        self.check_view(request)
+        try:
+            cause = causes.find(fingerprint, by=principal(request))
+        except UnknownTarget as error:
+            raise Http404 from error
+        subject = CauseRow(cause)
+        return confirm(self, request, act, subject, {"jd_crumbs": self.crumbs()})
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        site = self.admin_site.name
+        state = request.GET.get("state", "open")
+        state = state if state in STATES else "open"
+        rows = visible(request, DeadLetter.objects.using(sql.alias()).filter(state=state))
+        cause = request.GET.get("cause", "")
+        if cause:
+            rows = rows.filter(fingerprint__in=cause.split(",")[:20])
+        found = tables.page(request, rows.defer("history"), "-opened_at", "-id")
+        listed = [
+            {"letter": d, "url": self.page_url(d.pk),
+             "job": reverse(f"{site}:jobs_job_change", args=[d.job_id]),
+             "reason": REASONS.get(d.reason, d.reason), "buttons": self.buttons(request, d, d.pk)}
+            for d in found["rows"]
+        ]  # fmt: skip
+        return {
+            **found,
+            "title": _("Dead letters"),
+            "rows": listed,
+            "state": state,
+            "cause": cause,
+            "causes": [] if cause else self._causes(request),
+            "hidden": [] if cause else self._decided(request),
+            "health": None
+            if cause or not principal(request).scope.is_everything
+            else _health(request),
+            "states": [{"name": s, "on": s == state} for s in STATES],
+            "jd_regions": {"jd-letters": "jobs/admin/parts/deadletters.html"},
+            "api": "GET /dead-letters",
+            "cli": "python manage.py jobs dead-letters list",
+        }
+
+    def _causes(self, request: HttpRequest) -> list[dict[str, Any]]:
+        listed = causes.every("open", by=principal(request), limit=30)
+        return [self._cause(request, cause) for cause in listed if cause.open]
+
+    def _decided(self, request: HttpRequest) -> list[dict[str, Any]]:
+        listed = causes.every("ignored", "resolved", by=principal(request), limit=10)
+        return [self._cause(request, cause) for cause in listed]
+
+    def _cause(self, request: HttpRequest, cause: causes.Cause) -> dict[str, Any]:
+        error, _colon, message = cause.sample.partition(": ")
+        site = self.admin_site.name
+        back = request.path
+        return {
+            "cause": cause,
+            "error": error,
+            "message": message,
+            "open": Capped(cause.open, cause.open >= causes.OPEN_LIMIT),
+            "kinds": sorted(cause.kinds.items(), key=lambda item: -item[1]),
+            "url": f"{self.list_url()}?cause={cause.fingerprint}",
+            "buttons": [
+                Button.of(act, request, cause, reverse(
+                    f"{site}:jobs_cause_act", args=[cause.fingerprint, act.name]), back)
+                for act in CAUSE_ACTS
+                if act.name == "note" or (act.name == "reopen") == (cause.state != "open")
+            ],
+        }  # fmt: skip
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        if not key.isascii() or not key.isdigit() or len(key) > 18:
+            return None
+        rows = visible(request, DeadLetter.objects.using(sql.alias()).all())
+        return rows.filter(pk=int(key)).first()
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        site = self.admin_site.name
+        job = search.one(row.job_id, by=principal(request))
+        data = jobpage.build(request, site, job) if isinstance(job, Job) else {}
+        return {
+            **data,
+            "title": row.kind,
+            "letter": row,
+            "reason": REASONS.get(row.reason, row.reason),
+            "letter_moves": jobpage._moves(row),
+            "job_url": reverse(f"{site}:jobs_job_change", args=[row.job_id]),
+            "earlier": [
+                {"letter": d, "url": self.page_url(d.pk)}
+                for d in DeadLetter.objects.using(sql.alias()).filter(job_id=row.job_id)
+                .exclude(pk=row.pk).order_by("-id")[:10]
+            ],
+            "acts": recent_acts(request, site, target_kind="deadletter", target_id=str(row.pk)),
+            "buttons": self.buttons(request, row, row.pk),
+            "jd_regions": {"jd-letter": "jobs/admin/parts/deadletter.html"},
+        }  # fmt: skip
+
+
+class CauseRow:
+    """A cause as the subject of a page that asks."""
+
+    def __init__(self, cause: causes.Cause) -> None:
+        self.cause, self.pk = cause, cause.fingerprint
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cause, name)
+
+    def __str__(self) -> str:
+        return self.cause.sample
+
+
+def _health(request: HttpRequest) -> dict[str, Any]:
+    """How old the oldest open one is, how many came in the last day, by the hour."""
+    [(now,)] = sql.rows("SELECT jobs_clock()")
+    rows = visible(request, DeadLetter.objects.using(sql.alias()).filter(state="open"))
+    oldest = rows.order_by("expires_at").values_list("opened_at", flat=True).first()
+    points = stats.series(now - timedelta(days=1), now, step=timedelta(hours=1))[""]
+    letters = [point.letters for point in points]
+    words = _("%(n)s dead letters in the last 24 hours") % {"n": localize(sum(letters))}
+    return {
+        "oldest": oldest,
+        "inflow": localize(sum(letters)),
+        "hour": localize(sum(letters[-2:])),
+        "spark": charts.spark(letters, words, "red"),
+    }

@@ -1,0 +1,141 @@
+"""What can be done with a job, and what each of it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin.access import principal
+from jobs.admin.actions import Act, Reason, When
+from jobs.admin.jobforms import REVEAL, EditedReplayForm, JobRetryForm, run_replay, run_retry
+from jobs.operate import cancel, edit
+from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
+
+
+class CancelForm(Reason):
+    force = forms.BooleanField(
+        label=gettext_lazy("End its process when it does not stop"),
+        required=False,
+        help_text=gettext_lazy("Only matters for a running job, after the grace time."),
+    )
+
+
+class EditForm(Reason):
+    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=100)
+    priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
+    run_at = When(label=gettext_lazy("Due"), help_text=gettext_lazy("Empty leaves it as it is."))
+    max_attempts = forms.IntegerField(label=gettext_lazy("Attempts"), min_value=1, max_value=1000)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("queue", "priority", "max_attempts"):
+            self.fields[name].initial = getattr(self.row, name)
+
+
+def _not_retryable(request: HttpRequest, job: Any) -> str:
+    if job.state in RETRYABLE_STATES:
+        return ""
+    if job.state == JobState.SUCCEEDED:
+        return _("It has succeeded; replay it to run it again.")
+    return _("Only failed, cancelled and expired jobs can be retried.")
+
+
+def _not_replayable(request: HttpRequest, job: Any) -> str:
+    if job.state not in FINAL_STATES:
+        return _("It has not ended yet.")
+    handler = registry.find(job.kind)
+    if handler is None:
+        return _("No handler is registered for its kind.")
+    return "" if handler.replayable else _("Its kind forbids replays.")
+
+
+def _not_cancellable(request: HttpRequest, job: Any) -> str:
+    if job.state in FINAL_STATES:
+        return _("It has ended already.")
+    if job.cancel_requested_at is not None and job.cancel_forced:
+        return _("It has been asked to stop already.")
+    return ""
+
+
+def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    done = cancel.cancel(
+        job.pk, by=principal(request), reason=given["reason"], force=given["force"]
+    )
+    return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
+
+
+def _run_now(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    edit.run_now(job.pk, by=principal(request), reason=given["reason"])
+    return _("The job is due now.")
+
+
+def _edit(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    wanted = {name: given[name] for name in ("queue", "priority", "run_at", "max_attempts")}
+    changes = {
+        name: value
+        for name, value in wanted.items()
+        if value not in (None, "") and value != getattr(job, name)
+    }
+    edit.edit(job.pk, by=principal(request), reason=given["reason"], **changes)
+    return _("The job is changed.")
+
+
+def _not_waiting(request: HttpRequest, job: Any) -> str:
+    if job.state == JobState.PENDING and job.wait == 1:
+        return ""
+    return _("It does not wait for its time.")
+
+
+def _not_editable(request: HttpRequest, job: Any) -> str:
+    if job.state in edit.EDITABLE:
+        return ""
+    return _("It has begun or ended.")
+
+
+def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    found = [_("The same job runs again, with its payload and its id.")]
+    if job.state == JobState.FAILED:
+        found.append(_("Its open dead letter is closed as retried."))
+    if job.batch_id:
+        found.append(_("Its batch is under way again."))
+    return found
+
+
+def _replay_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    return [
+        _("A new job is made with its payload, as it is or edited; both are linked."),
+        _("This job stays as it is."),
+    ]
+
+
+def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    if job.state == JobState.RUNNING:
+        return [
+            _("It is asked to stop, and does at its next checkpoint."),
+            _("If it finishes first, it has succeeded."),
+        ]
+    return [_("It will never run, unless somebody retries it."),
+            _("Jobs that wait for it follow their own rule: cancelled, waiting or running on.")]  # fmt: skip  # noqa: E501
+
+
+ACTS = (
+    Act("retry", gettext_lazy("Retry…"), "retry_job", run_retry, _not_retryable, _retry_means,
+        JobRetryForm, "primary", verb="job.retry"),
+    Act("replay", gettext_lazy("Replay as new…"), "replay_job", run_replay, _not_replayable,
+        _replay_means, EditedReplayForm, verb="job.replay"),
+    Act("run-now", gettext_lazy("Run now…"), "retry_job", _run_now, _not_waiting,
+        lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
+        verb="job.run_now"),
+    Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
+        lambda r, j: [_("A queued job waits to be handed out again.")], EditForm,
+        verb="job.edit"),
+    Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
+        CancelForm, "danger", verb="job.cancel"),
+    REVEAL,
+)  # fmt: skip

@@ -1,0 +1,185 @@
+"""What is asked about one job before it is retried, replayed or shown in clear."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.http.response import HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin.access import missing, principal
+from jobs.admin.actions import Act, Reason, When, site_of
+from jobs.admin.components import pretty
+from jobs.errors import JobsError
+from jobs.operate import replay, retry, shown
+from jobs.states import JobState
+
+LARGEST = 100_000
+"""So many characters of a payload can be edited on a page."""
+
+
+class JsonText(forms.CharField):
+    """A text that is JSON; its value is what it says."""
+
+    def __init__(self, **given: Any) -> None:
+        given.setdefault("max_length", LARGEST)
+        widget = forms.Textarea(attrs={"rows": 10, "class": "jd-mono", "spellcheck": "false"})
+        super().__init__(widget=widget, **given)
+
+    def clean(self, value: Any) -> Any:
+        text = str(super().clean(value) or "").strip()
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(
+                _("This is no JSON: %(error)s") % {"error": error}
+            ) from None
+
+
+class JobRetryForm(Reason):
+    """How often it may fail from now on, and when it begins."""
+
+    attempts = forms.IntegerField(
+        label=gettext_lazy("Attempts"), min_value=1, max_value=1000, required=False, initial=1,
+        help_text=gettext_lazy("So many more failures are allowed."),
+    )  # fmt: skip
+    reset = forms.BooleanField(
+        label=gettext_lazy("With its whole budget of attempts again"), required=False,
+        help_text=gettext_lazy("Instead of a number of attempts."),
+    )  # fmt: skip
+    at = When(label=gettext_lazy("Not before"), help_text=gettext_lazy("Empty means now."))
+
+
+def run_retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
+    """The job waits for another run, as the form says."""
+    attempts = None if given.get("reset") else given["attempts"]
+    retry.retry(
+        job.pk, by=principal(request), reason=given["reason"], attempts=attempts,
+        reset=bool(given.get("reset")), at=given.get("at"),
+    )  # fmt: skip
+    return _("The job waits for its next attempt.")
+
+
+class ReplayForm(Reason):
+    """Who replays what has succeeded says that he knows what that means."""
+
+    same = forms.BooleanField(
+        label=gettext_lazy("I know that its outside effects may happen again"),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.row is None or self.row.state != JobState.SUCCEEDED:
+            del self.fields["same"]
+
+
+HOWS = {
+    "same": gettext_lazy("as it is"),
+    "patch": gettext_lazy("with these fields changed (null takes one away)"),
+    "whole": gettext_lazy("with this payload instead"),
+}
+
+
+class EditedReplayForm(ReplayForm):
+    """The same, with a payload that may be edited.
+
+    A payload with hidden fields can only be patched: what is hidden would be lost otherwise.
+    """
+
+    how = forms.ChoiceField(
+        label=gettext_lazy("Payload"), choices=list(HOWS.items()), initial="same", required=False
+    )
+    payload = JsonText(label=gettext_lazy("JSON"), required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        text = whole_payload(self.request, self.row)
+        if text is None:
+            self.fields["how"].choices = [(n, w) for n, w in HOWS.items() if n != "whole"]
+            self.fields["payload"].help_text = _(
+                "Parts of the payload are not shown to you, so only single fields can be changed."
+            )
+        else:
+            self.fields["payload"].initial = text
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        how = given.get("how") or "same"
+        if how == "same" or "payload" in self.errors:
+            return given
+        content = given.get("payload")
+        if not isinstance(content, dict):
+            self.add_error("payload", _("It must be a JSON object, like {“name”: “value”}."))
+        elif how == "whole" and self.row is not None:
+            try:
+                given["built"] = registry.get(self.row.kind).payload.build(content)
+            except JobsError as error:
+                self.add_error("payload", str(error))
+        return given
+
+
+def whole_payload(request: HttpRequest | None, job: Any) -> str | None:
+    """The payload as text, where whoever asks may see all of it."""
+    if request is None or job is None or missing(request, "view_payload"):
+        return None
+    public = shown.public_payload(job)
+    text = pretty(public, LARGEST + 1)
+    return text if public == job.payload and len(text) <= LARGEST else None
+
+
+def run_replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str, str]:
+    """A new job follows this one, with the payload that the form names."""
+    how, options = given.get("how") or "same", {}
+    if how == "whole":
+        options["payload"] = given["built"]
+    elif how == "patch":
+        options["payload_patch"] = given["payload"]
+    new = replay.replay(job.pk, by=principal(request), reason=given["reason"], **options)
+    words = _("A new job carries its payload.") if how == "same" else _("A new job is made.")
+    return words, job_url(request, new)
+
+
+def job_url(request: HttpRequest, job_id: object) -> str:
+    """The page of the job."""
+    return reverse(f"{site_of(request)}:jobs_job_change", args=[job_id])
+
+
+def _reveal(request: HttpRequest, job: Any, given: dict[str, Any]) -> HttpResponse:
+    data = shown.reveal_payload(job.pk, by=principal(request), reason=given["reason"])
+    return told_once(request, _("Payload in clear"), job, pretty(data, LARGEST),
+                     job_url(request, job.pk))  # fmt: skip
+
+
+REVEAL = Act(
+    "reveal", gettext_lazy("Show in clear…"), "reveal_payload", _reveal,
+    consequences=lambda r, j: [_("Protected fields are shown once, on the next page only."),
+                               _("Your name and the reason are kept in the audit.")],
+    tone="danger", verb="job.reveal_payload",
+)  # fmt: skip
+
+
+def told_once(
+    request: HttpRequest, title: str, subject: object, text: str, back: str, words: str = ""
+) -> HttpResponse:
+    """A page with a text that no cache and no history keeps."""
+    from django.contrib import admin
+
+    from jobs.admin.base import MEDIA
+
+    data = {
+        **admin.site.each_context(request), "media": MEDIA, "jd_site": site_of(request),
+        "title": title, "subject": subject, "text": text, "words": words, "back": back,
+        "is_fullwidth": True,
+    }  # fmt: skip
+    answer = TemplateResponse(request, "jobs/admin/told_once.html", data)
+    answer["Cache-Control"] = "no-store"
+    return answer

@@ -1,0 +1,164 @@
+"""The list of jobs: tabs, a query, pages in both directions; counts that stop at a cap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.core import signing
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin import charts
+from jobs.admin.access import missing, principal
+from jobs.admin.words import shown_state
+from jobs.errors import JobsError
+from jobs.models import Job
+from jobs.operate import search
+from jobs.operate.bulk import ACTIONS
+from jobs.operate.query import KEYS
+from jobs.states import FINAL_STATES
+
+PAGE = 25
+_SALT = "jobs.admin.jobs"
+TABS = {
+    "all": gettext_lazy("All"),
+    "scheduled": gettext_lazy("Scheduled"),
+    "waiting": gettext_lazy("Waiting"),
+    "running": gettext_lazy("Running"),
+    "retrying": gettext_lazy("Retrying"),
+    "succeeded": gettext_lazy("Succeeded"),
+    "dead": gettext_lazy("Failed"),
+    "cancelled": gettext_lazy("Cancelled"),
+}
+AGES = {"1h": gettext_lazy("last hour"), "24h": gettext_lazy("last 24 hours"),
+        "7d": gettext_lazy("last 7 days")}  # fmt: skip
+BULK = {
+    "retry": gettext_lazy("Retry…"),
+    "replay": gettext_lazy("Replay as new…"),
+    "run_now": gettext_lazy("Run now…"),
+    "cancel": gettext_lazy("Cancel…"),
+    "edit": gettext_lazy("Change queue or priority…"),
+}
+REGIONS = {"jd-jobs": "jobs/admin/parts/jobs.html"}
+
+
+def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
+    """One page of the list. A query that makes no sense says what is wrong, and shows nothing."""
+    who = principal(request)
+    tab = request.GET.get("tab", "all")
+    tab = tab if tab in search.TABS else "all"
+    written = request.GET.get("q", "").strip()[:2000]
+    extra = _filters(request)
+    asked = " ".join(part for part in (written, *extra) if part)
+    whole = " ".join(part for part in (asked, search.TABS[tab]) if part)
+    data: dict[str, Any] = {
+        "title": _("Jobs"),
+        "q": written,
+        "tab": tab,
+        "query": whole,
+        "jd_regions": REGIONS,
+        "problem": "",
+        "rows": [],
+        "tabs": [],
+        "notices": (),
+        "kinds": sorted(h.kind for h in registry.handlers()),
+        "queues": search.suggestions("queue", by=who, limit=100),
+        "kind": request.GET.get("kind", ""),
+        "queue": request.GET.get("queue", ""),
+        "age": request.GET.get("age", ""),
+        "ages": AGES.items(),
+        "help": [(key.name, key.help) for key in KEYS.values()],
+        "bulk": _bulk(request),
+        "api": f"GET /jobs?{urlencode({'q': whole})}",
+        "cli": f'python manage.py jobs list "{whole}"',
+    }
+    try:
+        counts = search.counts(asked, by=who)
+        page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
+    except JobsError as error:
+        return {**data, "problem": str(error), "tabs": _tabs(request, tab, {})}
+    data["tabs"] = _tabs(request, tab, counts)
+    data["notices"] = page.notices
+    data["rows"] = [_row(job, page_url, buttons) for job in page.jobs]
+    data["older"] = _turn(request, "after", page.next)
+    data["newer"] = _turn(request, "before", page.previous)
+    return data
+
+
+def _filters(request: HttpRequest) -> list[str]:
+    """What was chosen beside the query, in its language."""
+    found = []
+    for name in ("kind", "queue"):
+        if value := request.GET.get(name, ""):
+            found.append(
+                f'{name}:"{value}"'.replace("\\", "") if " " in value else f"{name}:{value}"
+            )
+    if request.GET.get("age") in AGES:
+        found.append(f"created>-{request.GET['age']}")
+    return found
+
+
+def _place(request: HttpRequest) -> dict[str, Any]:
+    for name in ("after", "before"):
+        if text := request.GET.get(name, ""):
+            try:
+                at, key = signing.loads(text, salt=_SALT)
+                return {name: (datetime.fromisoformat(at), UUID(key))}
+            except (signing.BadSignature, ValueError):
+                return {}
+    return {}
+
+
+def _turn(request: HttpRequest, name: str, place: Any) -> str:
+    if place is None:
+        return ""
+    text = signing.dumps([place[0].isoformat(), str(place[1])], salt=_SALT)
+    return "?" + urlencode({**_kept(request), name: text})
+
+
+def _kept(request: HttpRequest) -> dict[str, str]:
+    return {n: request.GET[n] for n in ("tab", "q", "kind", "queue", "age") if request.GET.get(n)}
+
+
+def _tabs(request: HttpRequest, current: str, counts: Any) -> list[dict[str, Any]]:
+    kept = {name: value for name, value in _kept(request).items() if name != "tab"}
+    return [
+        {"label": label, "count": counts.get(name) if name != "all" else None,
+         "url": "?" + urlencode({**kept, **({"tab": name} if name != "all" else {})}),
+         "on": name == current}
+        for name, label in TABS.items()
+    ]  # fmt: skip
+
+
+def _row(job: Job, page_url: Any, buttons: Any) -> dict[str, Any]:
+    state = shown_state(job)
+    progress = job.progress if isinstance(job.progress, dict) else {}
+    total = progress.get("total")
+    shown = isinstance(total, int | float) and total and job.state not in FINAL_STATES
+    return {
+        "job": job,
+        "state": state,
+        "url": page_url(job.pk),
+        "error": (job.error or job.reason) if job.state == "failed" or state == "retrying" else "",
+        "progress": charts.meter(progress.get("done") or 0, total) if shown else "",
+        "when": job.finished_at
+        or (job.started_at if job.state == "running" else None)
+        or (job.run_at if state in ("scheduled", "retrying") else None)
+        or job.created_at,
+        "buttons": buttons(job),
+    }
+
+
+def _bulk(request: HttpRequest) -> Sequence[dict[str, Any]]:
+    """What can be done with many, or why not."""
+    return [
+        {"name": name, "label": label,
+         "why_not": missing(request, "run_bulk") or missing(request, ACTIONS[name].permission)}
+        for name, label in BULK.items()
+    ]  # fmt: skip

@@ -1,0 +1,47 @@
+"""Jobs in the admin: their list and the page of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+
+from jobs.admin import joblist, jobpage
+from jobs.admin.access import principal
+from jobs.admin.base import PlatformAdmin, as_uuid
+from jobs.admin.jobacts import ACTS
+from jobs.models import Job
+from jobs.operate import search
+
+
+@admin.register(Job)
+class JobAdmin(PlatformAdmin):
+    """Every job; a host may subclass it and add ``extra_panels``."""
+
+    list_template = "jobs/admin/jobs.html"
+    page_template = "jobs/admin/job.html"
+    acts = ACTS
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        def buttons(job: Any) -> Any:
+            return self.buttons(request, job, job.pk)
+
+        data = joblist.build(request, self.page_url, buttons)
+        return {
+            **data,
+            "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"]),
+        }
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        job_id = as_uuid(key)
+        return None if job_id is None else search.one(job_id, by=principal(request))
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {
+            **jobpage.build(request, self.admin_site.name, row),
+            "title": row.kind,
+            "buttons": self.buttons(request, row, row.pk),
+            "jd_regions": {"jd-job": "jobs/admin/parts/job.html"},
+        }

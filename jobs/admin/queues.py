@@ -1,0 +1,198 @@
+"""Queues: what waits in each, who works, what holds it; pausing and resuming."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.utils import quote as admin_quote
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs import registry
+from jobs.admin import charts, depths, limits
+from jobs.admin.access import missing, principal
+from jobs.admin.actions import Act, Button, Until
+from jobs.admin.base import PlatformAdmin
+from jobs.admin.components import duration
+from jobs.admin.flow import PAUSE_ACTS
+from jobs.admin.overview import _sparks, jobs_url
+from jobs.admin.recent import recent_acts
+from jobs.admin.workers import workers
+from jobs.engine import sql
+from jobs.models import Pause, Queue
+from jobs.operate import pauses, stats
+
+
+class PauseForm(Until):
+    """Until when, and what becomes of what runs."""
+
+    stop = forms.BooleanField(
+        label=gettext_lazy("Also stop what runs"), required=False,
+        help_text=gettext_lazy("Running jobs are asked to stop, and wait like the others."),
+    )  # fmt: skip
+
+
+class ScopePauseForm(PauseForm):
+    """The same for a kind, a tenant or a key."""
+
+    scope = forms.CharField(
+        label=gettext_lazy("Scope"), max_length=200,
+        help_text=gettext_lazy("queue:<name>, kind:<kind>, tenant:<tenant> or key:<key>"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A queue by its name; most have a row, those just heard of have none yet."""
+
+    pk: str
+    pause: Pause | None
+
+    def __str__(self) -> str:
+        return self.pk
+
+
+def _paused(request: HttpRequest, queue: Named) -> str:
+    return _("It is paused already.") if queue.pause else ""
+
+
+def _not_paused(request: HttpRequest, queue: Named) -> str:
+    return "" if queue.pause else _("It is not paused.")
+
+
+def _pause(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
+    _close(f"queue:{queue.pk}", request, given)
+    return _("The queue is paused.")
+
+
+def _pause_scope(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    _close(given["scope"], request, given)
+    return _("It is paused.")
+
+
+def _close(scope: str, request: HttpRequest, given: dict[str, Any]) -> None:
+    pauses.pause(
+        scope, by=principal(request), reason=given["reason"], until=given["until"],
+        running="stop" if given["stop"] else "finish",
+    )  # fmt: skip
+
+
+def _resume(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
+    pauses.resume(f"queue:{queue.pk}", by=principal(request), reason=given["reason"])
+    return _("The queue goes on.")
+
+
+def _pause_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
+    return [_("Nothing more of it starts; what is handed out already is taken back."),
+            _("Running jobs run on, unless you stop them."),
+            _("Waiting uses no attempt.")]  # fmt: skip
+
+
+def _resume_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
+    return [_("Waiting jobs start again, by their priority."),
+            _("A blackout window would stay in force.")]  # fmt: skip
+
+
+@admin.register(Queue)
+class QueueAdmin(PlatformAdmin):
+    """Where jobs wait."""
+
+    whole_platform = True
+    list_template = "jobs/admin/queue_list.html"
+    page_template = "jobs/admin/queue.html"
+    acts = (
+        Act("pause", gettext_lazy("Pause…"), "pause_queue", _pause, _paused, _pause_means,
+            PauseForm, "danger", verb="scope.pause"),
+        Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, _not_paused, _resume_means,
+            tone="primary", verb="scope.resume"),
+        *limits.ACTS,
+    )  # fmt: skip
+    list_acts = (
+        Act("pause", gettext_lazy("Pause a scope…"), "pause_queue", _pause_scope,
+            consequences=lambda r, q: [_("Nothing more of it starts until it is resumed."),
+                                       _("Waiting uses no attempt.")],
+            form=ScopePauseForm, tone="danger", verb="scope.pause"),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        site = self.admin_site.name
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        sparks = _sparks(now)
+        rows = [
+            {"q": q, "spark": sparks.get(q.name) or charts.spark([], _("nothing ended")),
+             "url": jobs_url(site, f"queue:{q.name}"), "page": self.page_url(q.name),
+             "no_pause": missing(request, "pause_queue")}
+            for q in depths.queues_now(request)
+        ]  # fmt: skip
+        return {
+            "title": _("Queues"),
+            "queues": rows,
+            "pauses": [
+                {"p": p, "resume": _resume_button(request, site, p)}
+                for p in pauses.paused() if not p.scope.startswith("queue:")
+            ],
+            "list_buttons": self.list_buttons(request),
+            "api": "GET /queues",
+            "cli": "python manage.py jobs queues list",
+            "jd_regions": {"jd-queues": "jobs/admin/parts/queue_list.html"},
+        }  # fmt: skip
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        if key not in {q.name for q in depths.queues_now(request)}:
+            return None
+        return Named(key, next((p for p in pauses.paused() if p.scope == f"queue:{key}"), None))
+
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        site = self.admin_site.name
+        [(now,)] = sql.rows("SELECT jobs_clock()")
+        one = next(q for q in depths.queues_now(request) if q.name == row.pk)
+        handlers = [h for h in registry.handlers() if h.queue == row.pk]
+        return {
+            "q": one,
+            "buttons": self.buttons(request, row, row.pk),
+            "jobs_url": jobs_url(site, f"queue:{row.pk}"),
+            "chart": day_chart(now, row.pk),
+            "workers": [w for w in workers(request, site) if row.pk in w["seen"].queues],
+            "limits": limits.limits_of(row.pk),
+            "kinds": [
+                {"h": h, "timeout": duration(h.timeout),
+                 "backoff": type(h.backoff).__name__.lower()} for h in handlers
+            ],
+            "acts": recent_acts(request, site, target_kind="scope", target_id=f"queue:{row.pk}"),
+            "jd_regions": {"jd-queue": "jobs/admin/parts/queue.html"},
+            "api": f"GET /queues/{quote(row.pk, safe='')}",
+            "cli": shlex.join(["python", "manage.py", "jobs", "list", f"queue:{row.pk}"]),
+        }  # fmt: skip
+
+
+def _resume_button(request: HttpRequest, site: str, pause: Pause) -> list[Button]:
+    url = reverse(f"{site}:jobs_pause_act", args=[admin_quote(pause.pk), "resume"])
+    return [Button.of(PAUSE_ACTS[0], request, pause, url, request.path)]
+
+
+def day_chart(now: Any, queue: str) -> dict[str, Any]:
+    """Throughput and durations of a queue over a day."""
+    step = timedelta(minutes=15)
+    points = stats.series(now - timedelta(days=1), now, step=step, queue=queue)[""]
+    done = [p.counts.get("succeeded", 0) for p in points]
+    bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
+    lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
+    whole = stats.series(now - timedelta(days=1), now, step=timedelta(hours=25), queue=queue)[""][
+        -1
+    ]
+    return {
+        "svg": charts.throughput([p.at for p in points], lines),
+        "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501
+        "done": localize(sum(done)), "bad": localize(sum(bad)),
+        "p50": duration(whole.p50), "p95": duration(whole.p95),
+    }  # fmt: skip

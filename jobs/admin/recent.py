@@ -1,0 +1,41 @@
+"""The latest acts of people, in short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from jobs.admin.access import principal, visible
+from jobs.engine import sql
+from jobs.models import Audit
+
+
+def recent_acts(
+    request: HttpRequest, site: str, most: int = 6, **wanted: Any
+) -> list[dict[str, Any]]:
+    """The newest acts, of those that may be seen."""
+    if not principal(request).may("view_audit"):
+        return []
+    rows = visible(request, Audit.objects.using(sql.alias()).filter(**wanted))
+    return [
+        {"act": act, "url": target_url(site, act), "look": outcome_look(act.outcome)}
+        for act in rows.order_by("-at", "-id")[:most]
+    ]
+
+
+def outcome_look(outcome: str) -> str:
+    """The look's name of an outcome."""
+    return {"done": "ok"}.get(outcome, outcome)
+
+
+_PAGES = {"job": "job", "batch": "batch", "deadletter": "deadletter", "schedule": "schedule"}
+
+
+def target_url(site: str, act: Audit) -> str:
+    """The page of what was acted upon, where it has one."""
+    model = _PAGES.get(act.target_kind)
+    if model is None or not act.target_id:
+        return ""
+    return reverse(f"{site}:jobs_{model}_change", args=[act.target_id])

@@ -1,0 +1,194 @@
+// Live regions, relative times, copy buttons, selection and keyboard. No dependency; obeys a
+// strict content security policy. A region is <section id data-jd-live="seconds">.
+(() => {
+  "use strict";
+  const root = document.querySelector(".jd");
+  if (!root) return;
+  const lang = document.documentElement.lang || "en";
+  const all = (selector, scope = root) => [...scope.querySelectorAll(selector)];
+
+  // ---- times: the server writes moments, the page tells how long ago they are
+  const relative = new Intl.RelativeTimeFormat(lang, { style: "narrow", numeric: "always" });
+  const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 365], ["year", Infinity]];
+  const now = new Intl.RelativeTimeFormat(lang, { style: "narrow", numeric: "auto" }).format(0, "second");
+  const ago = (seconds) => {
+    if (Math.abs(seconds) < 1) return now;
+    let value = seconds;
+    for (const [unit, size] of STEPS) {
+      if (Math.abs(value) < size) return relative.format(Math.trunc(value), unit);
+      value /= size;
+    }
+    return "";
+  };
+  const span = (seconds) => {
+    const s = Math.max(0, Math.floor(seconds));
+    if (s < 60) return `${s} s`;
+    if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+    if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+    return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  };
+  const skew = Date.now() - (Date.parse(root.dataset.now) || Date.now());
+  const tickTimes = () => {
+    const moment = Date.now() - skew;
+    for (const el of all("time[data-jd-time]")) {
+      const seconds = (Date.parse(el.dateTime) - moment) / 1000;
+      const text = el.dataset.jdTime === "for" ? span(-seconds) : ago(seconds);
+      if (el.textContent !== text) el.textContent = text;
+    }
+  };
+  tickTimes();
+  setInterval(tickTimes, 1000);
+
+  // ---- live regions
+  const KEY = "jobs.live";
+  const regions = all("[data-jd-live]");
+  const pill = root.querySelector(".jd-live");
+  const announcer = root.querySelector("[data-jd-announcer]");
+  const etags = new Map();
+  let on = localStorage.getItem(KEY) !== "off";
+  let finished = false;
+  let failures = 0;
+  let timer = null;
+  const paint = (state) => {
+    if (!pill) return;
+    pill.hidden = false;
+    pill.dataset.state = state;
+    pill.setAttribute("aria-pressed", String(on));
+    pill.querySelector("[data-jd-label]").textContent = pill.dataset[state];
+  };
+  const busy = (el) => {
+    const selection = getSelection();
+    const selects = selection && !selection.isCollapsed && el.contains(selection.anchorNode);
+    const active = document.activeElement;
+    const types = el.contains(active) && active.matches("input, textarea, select");
+    return selects || types || el.querySelector(".jd-menu[open]") !== null;
+  };
+  const pull = async (el) => {
+    if (busy(el)) return;
+    const url = new URL(location.href);
+    url.searchParams.set("_fragment", el.id);
+    const headers = { "X-Requested-With": "jobs-live" };
+    if (etags.has(el.id)) headers["If-None-Match"] = etags.get(el.id);
+    const answer = await fetch(url, { headers, credentials: "same-origin", redirect: "error", cache: "no-store" });
+    if (answer.status === 304) return;
+    if (!answer.ok) throw new Error(String(answer.status));
+    etags.set(el.id, answer.headers.get("ETag"));
+    const html = await answer.text();
+    if (busy(el)) { etags.delete(el.id); return; }
+    const open = new Map(all("details[id]", el).map((d) => [d.id, d.open]));
+    const focus = el.contains(document.activeElement) ? document.activeElement.id : "";
+    const checked = all("input[name=_selected]:checked", el).map((box) => box.value);
+    el.innerHTML = html;
+    for (const [id, is] of open) { const d = document.getElementById(id); if (d) d.open = is; }
+    for (const box of all("input[name=_selected]", el)) box.checked = checked.includes(box.value);
+    if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+    const words = el.querySelector("[data-jd-say]")?.dataset.jdSay;
+    if (words && announcer && announcer.textContent !== words) announcer.textContent = words;
+    finished = regions.every((r) => r.querySelector("[data-jd-final]"));
+    tickTimes();
+    count();
+  };
+  const seconds = () => Math.min(...regions.map((r) => Number(r.dataset.jdLive) || 5));
+  const tick = async () => {
+    clearTimeout(timer);
+    if (!on || finished || document.hidden) return;
+    try {
+      await Promise.all(regions.map(pull));
+      failures = 0;
+      paint(finished ? "finished" : on ? "live" : "paused");
+    } catch {
+      failures += 1;
+      paint("error");
+    }
+    if (!finished) timer = setTimeout(tick, 1000 * seconds() * Math.min(12, 2 ** failures));
+  };
+  const toggle = () => {
+    on = !on;
+    localStorage.setItem(KEY, on ? "on" : "off");
+    if (on) { finished = false; tick(); } else { clearTimeout(timer); paint("paused"); }
+  };
+  if (regions.length) {
+    pill?.addEventListener("click", toggle);
+    document.addEventListener("visibilitychange", tick);
+    finished = regions.every((r) => r.querySelector("[data-jd-final]"));
+    if (finished) paint("finished");
+    else if (on) tick();
+    else paint("paused");
+  }
+
+  // ---- copying, disabled buttons, menus
+  root.addEventListener("click", async (event) => {
+    const dead = event.target.closest("[aria-disabled=true]");
+    if (dead) { event.preventDefault(); return; }
+    const button = event.target.closest("[data-jd-copy]");
+    if (!button) return;
+    const source = button.dataset.jdCopy.startsWith("#") ? document.querySelector(button.dataset.jdCopy).textContent : button.dataset.jdCopy;
+    await navigator.clipboard.writeText(source);
+    if (announcer) announcer.textContent = button.dataset.jdCopied;
+    const words = button.textContent;
+    button.textContent = button.dataset.jdCopied;
+    setTimeout(() => { button.textContent = words; }, 1500);
+  });
+  document.addEventListener("click", (event) => {
+    for (const menu of all(".jd-menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+
+  // ---- selection
+  const boxes = () => all("input[name=_selected]");
+  function count() {
+    const bar = root.querySelector("[data-jd-selection]");
+    if (!bar) return;
+    const n = boxes().filter((box) => box.checked).length;
+    bar.querySelector("[data-jd-selected]").textContent = n;
+    const every = root.querySelector("[data-jd-every]");
+    if (every) { every.checked = n > 0 && n === boxes().length; every.indeterminate = n > 0 && n < boxes().length; }
+  }
+  root.addEventListener("change", (event) => {
+    if (event.target.matches("[data-jd-every]")) for (const box of boxes()) box.checked = event.target.checked;
+    count();
+  });
+  count();
+
+  // ---- keyboard
+  const KEYS = "jobs.keys";
+  const help = root.querySelector("dialog[data-jd-help]");
+  const rows = () => all("tr[data-jd-row]");
+  let row = -1;
+  const go = (step) => {
+    const found = rows();
+    if (!found.length) return;
+    row = Math.max(0, Math.min(found.length - 1, row + step));
+    for (const [n, tr] of found.entries()) tr.classList.toggle("jd-current", n === row);
+    found[row].querySelector("a")?.focus();
+  };
+  const DOES = {
+    "/": () => root.querySelector("input[type=search]")?.focus(),
+    r: () => regions.length && toggle(),
+    j: () => go(1),
+    k: () => go(-1),
+    x: () => { const box = rows()[row]?.querySelector("input[name=_selected]"); if (box) { box.checked = !box.checked; count(); } },
+    "?": () => help?.showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.closest?.("input, textarea, select, [contenteditable], dialog")) return;
+    if (event.key !== "?" && localStorage.getItem(KEYS) === "off") return;
+    if (DOES[event.key]) { event.preventDefault(); DOES[event.key](); }
+  });
+  const off = root.querySelector("[data-jd-keys]");
+  if (off) {
+    off.checked = localStorage.getItem(KEYS) !== "off";
+    off.addEventListener("change", () => localStorage.setItem(KEYS, off.checked ? "on" : "off"));
+  }
+  root.querySelector("[data-jd-close]")?.addEventListener("click", () => help.close());
+  const opener = root.querySelector("[data-jd-open-help]");
+  if (opener) { opener.hidden = false; opener.addEventListener("click", () => help?.showModal()); }
+  // A list of suggestions completes whole values: each is offered behind the words before it.
+  const words = root.querySelector("[data-jd-words]");
+  words?.addEventListener("input", () => {
+    const before = words.value.slice(0, words.value.lastIndexOf(" ") + 1);
+    for (const one of document.getElementById(words.dataset.jdWords).options) {
+      one.value = before + one.dataset.jdWord;
+    }
+  });
+})();

@@ -1,0 +1,87 @@
+"""Every screen, as a server answers it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Audit, Job
+from jobs.testing import freeze_clock
+from tests.admin.screens import NAMES, screens
+from tests.browser.filling import fill
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ids() -> dict[str, Any]:
+    return fill()
+
+
+@pytest.fixture
+def root(ids: dict[str, Any], client: Client) -> Client:
+    client.force_login(User.objects.get(username="root"))
+    return client
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_screen_answers_with_few_bounded_queries(
+    root: Client, ids: dict[str, Any], name: str
+) -> None:
+    url = f"/admin/jobs/{screens(ids)[name]}"
+    root.get(url)
+    with CaptureQueriesContext(connection) as queries:
+        answer = root.get(url)
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert len(queries) <= 45
+    assert 'class="jd"' in text and text.count("<h1>") == 1
+    assert not re.search(r"<[^>]+\sstyle=|<style|<script(?![^>]*\ssrc=)|\son\w+=", text)
+    for query in queries:
+        if "jobs_job" in query["sql"] and "count(" in query["sql"].lower():
+            assert "LIMIT" in query["sql"] or "batch_id" in query["sql"], query["sql"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fragment_is_the_same_until_something_changes(
+    root: Client, ids: dict[str, Any], name: str
+) -> None:
+    url = f"/admin/jobs/{screens(ids)[name]}"
+    regions = re.findall(r'id="(jd-\w+)" data-jd-live', root.get(url).content.decode())
+    with freeze_clock():
+        same_again(root, url, regions)
+
+
+def same_again(root: Client, url: str, regions: list[str]) -> None:
+    for region in regions:
+        join = "&" if "?" in url else "?"
+        first = root.get(f"{url}{join}_fragment={region}")
+        assert first.status_code == 200 and b"csrfmiddlewaretoken" not in first.content
+        again = root.get(f"{url}{join}_fragment={region}", headers={"If-None-Match": first["ETag"]})
+        assert again.status_code == 304
+
+
+def test_who_may_only_view_can_post_nothing(root: Client, ids: dict[str, Any]) -> None:
+    posts = set()
+    for path in screens(ids).values():
+        text = root.get(f"/admin/jobs/{path}").content.decode()
+        posts |= set(re.findall(r'href="(/admin/jobs/[^"?]*/do/[^"?]*/)', text))
+    posts |= {f"/admin/jobs/{p}" for p in screens(ids).values() if "/do/" in p}
+    assert len(posts) > 30
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.set(Permission.objects.filter(
+        content_type__app_label="jobs", codename__startswith="view_"))  # fmt: skip
+    client = Client()
+    client.force_login(viewer)
+    before = list(Job.objects.order_by("pk").values_list("pk", "state"))
+    for url in sorted(posts):
+        answer = client.post(url, {"reason": "because", "attempts": "1"})
+        assert answer.status_code == 403, url
+    assert list(Job.objects.order_by("pk").values_list("pk", "state")) == before
+    assert set(Audit.objects.filter(actor="viewer").values_list("outcome", flat=True)) == {"denied"}

@@ -1,0 +1,82 @@
+"""Pages that follow what happens, in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+import jobs
+from jobs.models import Job
+from tests.browser.conftest import Site
+from tests.browser.filling import drive
+from tests.browser.test_screens import complaints
+from tests.specimens.handlers import Echo
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def wait_for(page: Page, state: str) -> None:
+    """The mark at the top says so."""
+    page.locator(f".jd-live[data-state={state}]").wait_for()
+
+
+def test_a_batch_is_followed_to_its_end(browser: Browser, own_site: Site) -> None:
+    with jobs.batch("Followed") as batch:
+        for n in range(10):
+            batch.add(Echo(text=str(n)))
+    members = list(Job.objects.filter(batch_id=batch.id).order_by("id"))
+    for job in members[:6]:
+        drive(job.pk)
+    context = own_site.visitor(browser)
+    page = context.new_page()
+    found = complaints(page)
+    page.goto(f"{own_site.url}/admin/jobs/batch/{batch.id}/change/")
+    wait_for(page, "live")
+    percent = page.locator("[data-jd-percent]")
+    assert percent.inner_text() == "60 %"
+    for job in members[6:8]:
+        drive(job.pk)
+    page.locator("[data-jd-percent]", has_text="80 %").wait_for()
+    for job in members[8:]:
+        drive(job.pk)
+    page.locator("[data-jd-percent]", has_text="100 %").wait_for()
+    wait_for(page, "finished")
+    assert page.locator("[data-jd-announcer]").inner_text() == "100 %"
+    assert not found
+    context.close()
+
+
+def test_the_mark_tells_when_the_server_is_gone(browser: Browser, own_site: Site) -> None:
+    context = own_site.visitor(browser)
+    page = context.new_page()
+    page.goto(f"{own_site.url}/admin/jobs/job/{own_site.ids['running']}/change/")
+    wait_for(page, "live")
+    context.set_offline(True)
+    wait_for(page, "error")
+    context.set_offline(False)
+    wait_for(page, "live")
+    page.locator(".jd-live").click()
+    wait_for(page, "paused")
+    context.close()
+
+
+def test_the_mark_says_nothing_where_no_script_runs(browser: Browser, own_site: Site) -> None:
+    context = own_site.visitor(browser)
+    context.route("**/live*.js", lambda route: route.abort())
+    page = context.new_page()
+    page.goto(f"{own_site.url}/admin/jobs/overview/")
+    assert not page.locator(".jd-live").is_visible()
+    context.close()
+
+
+def test_colours_of_the_dark_hold_in_every_table(browser: Browser, own_site: Site) -> None:
+    """Tokens stand on the root, so that cells of a theme's tables have them, too."""
+    found = []
+    for dark in (False, True):
+        context = own_site.visitor(browser, dark=dark)
+        page = context.new_page()
+        page.goto(f"{own_site.url}/admin/jobs/job/")
+        found.append(page.evaluate(
+            "getComputedStyle(document.body).getPropertyValue('--jd-red')").strip())  # fmt: skip
+        context.close()
+    assert all(found) and found[0] != found[1]
