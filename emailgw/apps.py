@@ -14,3 +14,7 @@ class EmailgwConfig(AppConfig):
     def ready(self) -> None:
         from emailgw import checks as checks
         from emailgw import feedback as feedback
+        from emailgw.people import PERMISSIONS
+        from jobs import acts
+
+        acts.add_permissions("emailgw", PERMISSIONS)

@@ -43,6 +43,7 @@ class Recipient(models.Model):
         db_table = "emailgw_recipient"
         verbose_name = _("recipient")
         verbose_name_plural = _("recipients")
+        permissions = [("reveal_recipient", _("Can see recipients in clear"))]
         constraints = [
             models.UniqueConstraint(
                 fields=["company", "external_id"],

@@ -2,7 +2,9 @@
 
 from emailgw.services.acceptance import Accepted, accept
 from emailgw.services.batches import BatchAccepted, Item, accept_many, batch_status
+from emailgw.services.companies import suspend
 from emailgw.services.resending import resend
+from emailgw.services.revealing import Revealed, reveal
 from emailgw.services.showing import preview
 from emailgw.services.suppression import add_suppression, lift_suppression, list_suppressions
 
@@ -10,6 +12,7 @@ __all__ = [
     "Accepted",
     "BatchAccepted",
     "Item",
+    "Revealed",
     "accept",
     "accept_many",
     "add_suppression",
@@ -18,4 +21,6 @@ __all__ = [
     "list_suppressions",
     "preview",
     "resend",
+    "reveal",
+    "suspend",
 ]
