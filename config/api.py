@@ -7,7 +7,7 @@ from jobs.api.build import add_rest
 
 api = build_api()
 if apps.is_installed("emailgw"):
-    from emailgw.api import router
+    from emailgw.api_lists import router
 
     api.add_router("", router)
 add_rest(api)

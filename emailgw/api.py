@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router, Schema, Status
+from ninja import Field, Query, Router, Schema, Status
 
 from emailgw import services
+from emailgw.documents import document_hash
 from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, OutboxEmail
-from jobs.api import In, Problem, auth, operation, paging
-from jobs.fields import mask_email
+from emailgw.problems import problem_of, shaped
+from jobs.api import In, auth, paging
+from jobs.api import operation as _operation
+from jobs.fields import index_of, mask_email
 
 router = Router(tags=["email"], auth=auth.default())
 State = Literal[
     "ENQUEUED", "RECEIVED", "VALIDATED", "SENT_ATTEMPT", "SENT", "RETRY_SCHEDULED", "FAILED",
     "EXPIRED",
 ]  # fmt: skip
-_STATUS = {
-    "BAD_REQUEST": 400, "FORBIDDEN": 403, "NOT_FOUND": 404, "CONFLICT": 409,
-    "PAYLOAD_TOO_LARGE": 413, "VALIDATION_ERROR": 422, "RATE_LIMIT_EXCEEDED": 429,
+BODY_LIMIT = 2_500_000
+"""Bytes of a body: a content of 1 MiB as JSON writes it, below Django's own limit."""
+operation = functools.partial(_operation, shape=shaped)
+_COLUMNS = {
+    "status": "status", "tag": "tags__contains", "externalId": "external_id",
+    "recipientExternalId": "recipient__external_id", "dateFrom": "enqueued_at__gte",
+    "dateTo": "enqueued_at__lt",
 }  # fmt: skip
 
 
@@ -93,18 +101,41 @@ class ResendIn(In):
 
 
 class Filters(Schema):
-    """Which emails."""
+    """Which emails; what is personal is asked for by a search, whose words are in no address."""
 
     status: State | None = None
     tag: str | None = None
+    externalId: str | None = None
+    recipientExternalId: str | None = None
+    dateFrom: datetime | None = None
+    dateTo: datetime | None = None
 
 
-@operation(router, "POST", "/email/send", "email_send", needs="enqueue_job", answer={202: SendOut})
+class SearchIn(In):
+    """Which emails of one company; personal values are looked up by their keyed hashes."""
+
+    company: UUID | None = None
+    to: str | None = None
+    cpfCnpj: str | None = None
+    limit: int = Field(50, ge=1, le=200)
+
+
+class SearchOut(Schema):
+    """The newest of the emails."""
+
+    data: list[EmailOut]
+    more: bool
+
+
+@operation(
+    router, "POST", "/email/send", "email_send", needs="enqueue_job",
+    answer={202: SendOut}, body_limit=BODY_LIMIT,
+)  # fmt: skip
 def email_send(request: HttpRequest, body: SendIn) -> Any:
     """Hands an email in."""
     try:
         made = services.accept(
-            _company(request, body.company), body.email, by=auth.who(request),
+            company_of(request, body.company), body.email, by=auth.who(request),
             request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
         )  # fmt: skip
     except Refused as error:
@@ -124,14 +155,29 @@ def email_list(
     wanted: Query[paging.PageIn],
 ) -> Any:
     """Emails, newest first."""
-    rows = _seen(request)
-    if filters.status:
-        rows = rows.filter(status=filters.status)
-    if filters.tag:
-        rows = rows.filter(tags__contains=[filters.tag])
     asked = filters.model_dump(exclude_none=True)
+    rows = _seen(request).filter(
+        **{_COLUMNS[name]: [value] if name == "tag" else value for name, value in asked.items()}
+    )
     found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
     return {**found, "data": [_shown(row) for row in found["data"]]}
+
+
+@operation(router, "POST", "/emails/search", "email_search", needs="view_job", answer=SearchOut)
+def email_search(request: HttpRequest, body: SearchIn) -> Any:
+    """The newest emails of a company to an address, or to whoever has a CPF or CNPJ."""
+    try:
+        company = company_of(request, body.company)
+    except Refused as error:
+        raise problem_of(error) from None
+    rows = _seen(request).filter(company=company)
+    if body.to is not None:
+        rows = rows.filter(to_index=index_of(OutboxEmail, "to_index", body.to, company.pk))
+    if body.cpfCnpj is not None:
+        hashed = document_hash(body.cpfCnpj, company.pk)
+        rows = rows.filter(recipient__cpf_cnpj_hash=hashed)
+    found = list(rows.order_by("-enqueued_at", "id")[: body.limit + 1])
+    return {"data": [_shown(row) for row in found[: body.limit]], "more": len(found) > body.limit}
 
 
 @operation(
@@ -165,16 +211,7 @@ def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
     return _detail(request, email_id)
 
 
-def problem_of(error: Refused, prefix: str = "/") -> Problem:
-    """The refusal as a problem, with the gateway's own code as ``error``."""
-    status = _STATUS[error.code]
-    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else None
-    code = error.code.lower().replace("_", "-")
-    pointer = prefix + error.field.replace(".", "/") if error.field else ""
-    return Problem(status, code, error.message, pointer=pointer, headers=headers, error=error.code)
-
-
-def _company(request: HttpRequest, wanted: UUID | None) -> Company:
+def company_of(request: HttpRequest, wanted: UUID | None) -> Company:
     """The company for which is asked; one out of scope does not exist."""
     tenants = auth.who(request).scope.tenants
     if wanted is None and tenants is not None and len(tenants) == 1:

@@ -48,7 +48,7 @@ def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> Ht
     data = {**page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
             "jd_site": page.admin_site.name, "is_fullwidth": True, "title": _("Recipient"),
             "found": found, "subject": row.pk,
-            "back": reverse(f"{page.admin_site.name}:emailgw_outboxemail_change", args=[row.pk])}  # fmt: skip
+            "back": reverse("admin:emailgw_outboxemail_change", args=[row.pk])}  # fmt: skip
     answer = TemplateResponse(request, "emailgw/admin/revealed.html", data)
     answer["Cache-Control"] = "no-store"
     return answer

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from config.api import api
-from jobs.principals import ALL as PERMISSIONS
+from jobs.principals import every_permission
 from tests.api import operations, world
 from tests.api.conftest import Caller, call
 from tests.api.operations import Op
@@ -35,7 +35,7 @@ def test_the_committed_document_is_that_of_the_code() -> None:
 def test_operations_have_ids_of_their_own_and_known_permissions() -> None:
     names = [op.id for op in operations.ALL]
     assert len(names) == len(set(names)) > 110
-    assert {op.needs for op in operations.ALL} <= PERMISSIONS | {""}
+    assert {op.needs for op in operations.ALL} <= every_permission() | {""}
     assert {op.id for op in operations.ALL if not op.needs} == operations.OPEN | {"me"}
 
 
@@ -58,7 +58,7 @@ def test_without_a_key_nothing_is_told(client: Client, op: Op) -> None:
 
 @pytest.mark.parametrize("op", [op for op in operations.GUARDED if op.needs], ids=ids)
 def test_without_its_permission_nothing_happens(op: Op) -> None:
-    caller = Caller(permissions=PERMISSIONS - {op.needs})
+    caller = Caller(permissions=every_permission() - {op.needs})
     theirs = world.made()
     before = world.fingerprint()
     response = caller(op.method, op.url(theirs), op.body(), **op.headers())

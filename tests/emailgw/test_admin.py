@@ -89,7 +89,7 @@ def test_a_preview_runs_and_loads_nothing(root: Client, staff: Client, email: Ou
     answer = root.get(f"{BASE}/outboxemail/{email.pk}/preview/")
     policy = answer["Content-Security-Policy"]
     assert "default-src 'none'" in policy and re.search(r"(^|; )sandbox(;|$)", policy)
-    assert answer["Cache-Control"] == "no-store" and answer["X-Frame-Options"] == "SAMEORIGIN"
+    assert "no-store" in answer["Cache-Control"] and answer["X-Frame-Options"] == "SAMEORIGIN"
     assert b"<b>now</b>" in answer.content
     assert staff.get(f"{BASE}/outboxemail/{email.pk}/preview/").status_code == 403
     assert "<iframe" not in staff.get(f"{BASE}/outboxemail/{email.pk}/change/").content.decode()
@@ -102,7 +102,7 @@ def test_a_recipient_is_revealed_to_whoever_may_and_says_why(
     assert staff.post(url, {"reason": "curious"}).status_code == 403
     assert root.post(url, {"reason": " "}).status_code == 422
     answer = root.post(url, {"reason": "the customer called"})
-    assert answer.status_code == 200 and answer["Cache-Control"] == "no-store"
+    assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
     assert "ana@customers.test" in answer.content.decode()
     assert "Ana Souza" in answer.content.decode()
     told = set(Audit.objects.values_list("actor", "outcome", "reason", "target_id", "tenant"))
