@@ -15,17 +15,12 @@ from uuid import UUID
 from django.db import transaction
 
 import jobs
-from emailgw import clients, config, html, states, suppressions
+from emailgw import clients, config, states, validations
 from emailgw.clock import now
 from emailgw.errors import RETRIED, Down, Invalid, MaybeSent, NotSent, ProviderError
 from emailgw.letters import Letter, UnsafeLetter, compose
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail, Status
-from emailgw.payloads import (
-    EmailSendJobData,
-    EmailSendJobResult,
-    InvalidEmailJob,
-    validate_email_job_data,
-)
+from emailgw.payloads import EmailSendJobData, EmailSendJobResult
 from jobs.fields import mask_email, redact_text
 
 EFFECT = "send"
@@ -71,9 +66,6 @@ def _sent_already(data: EmailSendJobData) -> EmailLog | None:
     ).first()
 
 
-# ---- before
-
-
 def _prepare(attempt: Attempt) -> tuple[Letter, Company]:
     """The email is SENT_ATTEMPT, and its letter is what was validated."""
     data = attempt.data
@@ -88,7 +80,7 @@ def _prepare(attempt: Attempt) -> tuple[Letter, Company]:
         is_under_way = row.status == Status.SENT_ATTEMPT
         if not is_under_way:
             states.outbox.move(row, Status.RECEIVED, by="worker")
-        body = validate(data, row)
+        body = validations.validate(data, row)
         if not is_under_way:
             states.outbox.move(row, Status.VALIDATED, by="worker")
             states.outbox.move(row, Status.SENT_ATTEMPT, by="worker", attempts=attempt.number)
@@ -118,66 +110,6 @@ def _begin(attempt: Attempt) -> None:
 def _refuse_late(row: OutboxEmail) -> None:
     if row.status not in (Status.SENT_ATTEMPT, Status.SENT) and now() >= row.expires_at:
         raise Invalid("EXPIRED", "its time is over")
-
-
-def validate(data: EmailSendJobData, row: OutboxEmail) -> str:
-    """The content, if all four validations hold: INTEGRITY, OUTBOX, RECIPIENT, TEMPLATE."""
-    _check_integrity(data)
-    _check_outbox(data, row)
-    _check_recipient(data, row)
-    return _checked_template(data, row)
-
-
-def _check_integrity(data: EmailSendJobData) -> None:
-    # Once more by the rules of this process: the row may be older than they are.
-    fields = {name: getattr(data, name) for name in type(data).model_fields}
-    fields["recipient"] = data.recipient.model_dump()
-    try:
-        validate_email_job_data({k: v for k, v in fields.items() if v is not None})
-    except InvalidEmailJob as error:
-        raise Invalid("INVALID_PAYLOAD", str(error)) from None
-
-
-def _check_outbox(data: EmailSendJobData, row: OutboxEmail) -> None:
-    same = (
-        (row.to, row.cc, row.bcc) == (data.to, data.cc or [], data.bcc or [])
-        and (row.subject, row.reply_to) == (data.subject, data.replyTo or "")
-        and row.headers == (data.headers or {})
-    )
-    if not same:
-        raise Invalid("INVALID_PAYLOAD", "the job says something else than its email")
-    if row.company.is_suspended:
-        raise Invalid("COMPANY_SUSPENDED", "the company is suspended")
-    if row.from_email.rpartition("@")[2] not in row.company.from_domains:
-        raise Invalid("SES_MAIL_FROM_DOMAIN_NOT_VERIFIED", "the sender's domain is not verified")
-
-
-def _check_recipient(data: EmailSendJobData, row: OutboxEmail) -> None:
-    known, given = row.recipient, data.recipient
-    if (
-        known.deleted_at is not None
-        or known.company_id != data.companyId
-        or (given.recipientId is not None and given.recipientId != known.id)
-        or known.email != data.to
-    ):
-        raise Invalid("RECIPIENT_NOT_FOUND", "there is no such recipient of this company")
-    if suppressions.suppressed(row.company_id, data.envelope):
-        raise Invalid("RECIPIENT_SUPPRESSED", "nothing is sent to a recipient any more")
-
-
-def _checked_template(data: EmailSendJobData, row: OutboxEmail) -> str:
-    content = row.html
-    if content.id != data.htmlRef or content.company_id != data.companyId:
-        raise Invalid("INVALID_TEMPLATE", "there is no such content of this company")
-    body: str = content.body
-    if html.digest(body, row.company_id) != row.html_digest:
-        raise Invalid("INVALID_TEMPLATE", "the content has changed since the email was accepted")
-    if problem := html.html_problem(body):
-        raise Invalid("INVALID_TEMPLATE", problem)
-    return body
-
-
-# ---- sending
 
 
 def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
@@ -256,9 +188,6 @@ def _message_id(outcome: Any, letter: Letter) -> str:
         return bytes.fromhex(outcome["id"]).decode() or letter.message_id
     except (KeyError, TypeError, ValueError):  # somebody decided without an id
         return letter.message_id
-
-
-# ---- afterwards
 
 
 def _finish(attempt: Attempt, message_id: str) -> dict[str, Any]:
