@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from django.db import connections
 from playwright.sync_api import Browser
 
 from emailgw import services
@@ -19,13 +21,19 @@ __all__ = ["browser"]  # a fixture
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def work() -> None:
+    run_jobs()
+    connections.close_all()
+
+
 @pytest.fixture
 def site(sink: Sink) -> Iterator[Site]:
     company = factories.company()
     with served() as made:
         html = "<h1>Invoice</h1><p>Pay <b>now</b></p><p><a href='https://x.test/'>here</a></p>"
         services.accept(company, factories.request(html=html, tags=["invoice"]), by="shop")
-        run_jobs()
+        with ThreadPoolExecutor(1) as pool:  # this thread has the loop of the browser
+            pool.submit(work).result()
         services.add_suppression(company.pk, "bob@customers.test", by="tests", reason="asked")
         yield made
 
@@ -40,6 +48,7 @@ def test_pages_are_quiet_and_the_preview_is_shut_in(
     page.on("request", lambda r: None if r.url.startswith(site.url) else found.append(r.url))
     page.on("response", lambda r: found.append(f"{r.status} {r.url}") if r.status >= 400 else None)
     email = OutboxEmail.objects.get()
+    assert email.status == "SENT"
     for name, path in (
         ("emails", "emailgw/outboxemail/"), ("email", f"emailgw/outboxemail/{email.pk}/change/"),
         ("company", f"emailgw/company/{email.company_id}/change/"),
