@@ -7,7 +7,8 @@ from jobs.api.build import add_rest
 
 api = build_api()
 if apps.is_installed("emailgw"):
-    from emailgw.api_lists import router
+    from emailgw import api as letters
+    from emailgw import api_lists  # noqa: F401  operations of the same router
 
-    api.add_router("", router)
+    api.add_router("", letters.router)
 add_rest(api)

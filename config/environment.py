@@ -40,6 +40,14 @@ def flag(variable: str, default: bool) -> bool:
     return default
 
 
+def choice(variable: str, choices: tuple[str, ...]) -> str:
+    """One of the choices; the first where nothing is given."""
+    text = os.environ.get(variable, "").strip().lower() or choices[0]
+    if text not in choices:
+        fail(variable, f"must be one of {', '.join(choices)}")
+    return text
+
+
 def words(variable: str, default: list[str]) -> list[str]:
     text = os.environ.get(variable, "")
     return [word.strip() for word in text.split(",") if word.strip()] or default

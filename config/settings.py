@@ -32,6 +32,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "jobs.middleware.RequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "config.security.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -82,14 +83,15 @@ EMAILGW: dict[str, Any] = environment.email("anymail")
 if EMAILGW:  # the extra is installed
     INSTALLED_APPS += ["anymail", "emailgw.apps.EmailgwConfig"]
 
+LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"redact": {"()": "jobs.redaction.RedactingFilter"}},
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}
+    "formatters": {
+        "console": {"()": "jobs.logs.ConsoleFormatter"},
+        "json": {"()": "jobs.logs.JsonFormatter"},
     },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO"}},
 }
 

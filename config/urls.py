@@ -9,6 +9,7 @@ from jobs import metrics
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("", include("jobs.realtime.urls")),  # before the API, which answers all below it
     path("api/v1/", api.urls),
     path("metrics", metrics.view),
 ]

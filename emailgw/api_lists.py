@@ -18,7 +18,7 @@ from jobs.api import In, auth, paging
 from jobs.fields import mask_email
 
 
-class BatchIn(In):
+class EmailBatchIn(In):
     """Emails that are handed in together."""
 
     emails: list[dict[str, Any]] = Field(min_length=1, max_length=services.BATCH_LIMIT)
@@ -26,7 +26,7 @@ class BatchIn(In):
     company: UUID | None = None
 
 
-class ItemOut(Schema):
+class EmailItemOut(Schema):
     """What became of one of them."""
 
     accepted: SendOut | None = None
@@ -35,13 +35,13 @@ class ItemOut(Schema):
     message: str = ""
 
 
-class BatchOut(Schema):
+class EmailBatchOut(Schema):
     """The batch, in the order of its emails."""
 
     batchId: UUID
     accepted: int
     refused: int
-    items: list[ItemOut]
+    items: list[EmailItemOut]
 
 
 class BatchState(Schema):
@@ -51,13 +51,13 @@ class BatchState(Schema):
     status: Literal["PROCESSING", "COMPLETED", "PARTIAL", "FAILED"]
 
 
-class PreviewIn(In):
+class EmailPreviewIn(In):
     """A content."""
 
     html: str
 
 
-class PreviewOut(Schema):
+class EmailPreviewOut(Schema):
     """A document, and the policy that it must be shown with."""
 
     document: str
@@ -99,9 +99,9 @@ class SuppressionPage(Schema):
 
 @operation(
     router, "POST", "/email/batches", "email_batch_send", needs="enqueue_job",
-    answer={202: BatchOut}, body_limit=BODY_LIMIT,
+    answer={202: EmailBatchOut}, body_limit=BODY_LIMIT,
 )  # fmt: skip
-def email_batch_send(request: HttpRequest, body: BatchIn) -> Any:
+def email_batch_send(request: HttpRequest, body: EmailBatchIn) -> Any:
     """Hands many emails in: each is accepted or refused by itself."""
     who = auth.who(request)
     try:
@@ -148,10 +148,10 @@ def email_batch_get(request: HttpRequest, batch_id: UUID, company: UUID | None =
 
 
 @operation(
-    router, "POST", "/email/preview", "email_preview", needs="enqueue_job", answer=PreviewOut,
+    router, "POST", "/email/preview", "email_preview", needs="enqueue_job", answer=EmailPreviewOut,
     body_limit=BODY_LIMIT,
 )  # fmt: skip
-def email_preview(request: HttpRequest, body: PreviewIn) -> Any:
+def email_preview(request: HttpRequest, body: EmailPreviewIn) -> Any:
     """What would be sent of a content; nothing in it loads or runs."""
     try:
         made = services.preview(body.html)

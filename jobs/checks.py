@@ -13,6 +13,8 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import OperationalError, ProgrammingError, connections, router
+from django.urls import NoReverseMatch, reverse
+from django.utils.module_loading import import_string
 
 from jobs import conf, protection, registry
 from jobs.errors import ConfigError, JobsError
@@ -223,6 +225,22 @@ def keys_in_use_are_kept(databases: Any = None, **_: Any) -> list[CheckMessage]:
 
 
 @register("jobs")
+def sockets_are_served(**_: Any) -> list[CheckMessage]:
+    """Where live events are mounted, ASGI_APPLICATION names an application."""
+    try:
+        reverse("jobs-events-stream")
+    except (NoReverseMatch, ImportError):
+        return []
+    hint = "without it nobody serves sockets and streams; see docs/realtime.md"
+    name = getattr(django_settings, "ASGI_APPLICATION", None)
+    try:
+        problem = "" if name and import_string(name) else "is not set"
+    except ImportError as error:
+        problem = str(error)
+    return [Warning(f"ASGI_APPLICATION: {problem}", hint, id="jobs.W051")] if problem else []
+
+
+@register("jobs", deploy=True)
 def throttling_holds_over_processes(**_: Any) -> list[CheckMessage]:
     """What counts the requests of the API is shared by its processes."""
     cache = django_settings.CACHES.get("default", {}).get("BACKEND", "")

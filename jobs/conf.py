@@ -100,6 +100,12 @@ class Settings:
     """Keys of protected values by their ids, the current one first; see docs/privacy.md."""
     INDEX_KEY: str = field(default="", repr=False)
     """Key of blind indexes."""
+    WEBHOOKS: bool = False
+    """Whether events are sent to webhooks."""
+    WEBHOOK_DISABLE_AFTER: timedelta = timedelta(days=3)
+    """How long every try may fail before a webhook is disabled."""
+    KEEP_DELIVERIES: timedelta = timedelta(days=30)
+    """How long deliveries of webhooks stay, and held ones wait."""
     KEEP_AUDIT: timedelta = timedelta(days=730)
     """How long it can be looked up who did what."""
     KEEP_BULKS: timedelta = timedelta(days=90)
@@ -122,6 +128,8 @@ class Settings:
     """Largest body of a request, in bytes."""
     API_NEEDS_IDEMPOTENCY_KEY: bool = False
     """Whether a POST without Idempotency-Key is refused."""
+    LOG_URL_TEMPLATE: str = ""
+    """Your page of a job's log lines, like ``https://logs.example.org/?job={job_id}``."""
     METRICS_TOKEN: str = field(default="", repr=False)
     """What readers of the metrics show; without one, only this machine may read them."""
 
@@ -156,6 +164,7 @@ def _contradictions(s: Settings) -> list[str]:
         "BATCHES",
         "DEAD_LETTERS",
         "STATISTICS",
+        "DELIVERIES",
         "AUDIT",
         "BULKS",
         "CAUSES",
@@ -171,8 +180,14 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS['API_RATES'] has no {name!r}: there are read, write and refused")
         if not isinstance(rate, str) or not re.fullmatch(r"[1-9][0-9]{0,8}/[smhd]", rate):
             found.append(f"JOBS['API_RATES'][{name!r}] must be like '600/m', got {rate!r}")
+    if s.LOG_URL_TEMPLATE:
+        found += _template_problems(s.LOG_URL_TEMPLATE)
     if s.METRICS_TOKEN and not 16 <= len(s.METRICS_TOKEN) <= 1000:
         found.append("JOBS['METRICS_TOKEN'] must have at least 16 characters")
+    if not timedelta(minutes=1) <= s.WEBHOOK_DISABLE_AFTER <= _KEPT_LONGEST:
+        found.append(
+            "JOBS['WEBHOOK_DISABLE_AFTER'] must be a minute at least and a hundred years at most"
+        )
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -206,6 +221,20 @@ def _contradictions(s: Settings) -> list[str]:
     if problem := name_problem(s.DEFAULT_QUEUE):
         found.append(f"JOBS['DEFAULT_QUEUE'] {problem}")
     return found
+
+
+def _template_problems(template: str) -> list[str]:
+    """What pages would fail at, or would link where no log is."""
+    try:
+        template.format(job_id="", kind="", correlation_id="")
+    except (LookupError, ValueError, AttributeError):
+        return [
+            "JOBS['LOG_URL_TEMPLATE'] may name {job_id}, {kind} and {correlation_id}, "
+            f"got {template!r}"
+        ]
+    if not re.match(r"https?://|/(?!/)", template):
+        return ["JOBS['LOG_URL_TEMPLATE'] must begin with https://, http:// or /"]
+    return []
 
 
 _FIELDS = {f.name: f for f in fields(Settings)}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -19,6 +18,11 @@ from jobs.errors import EventError
 from jobs.events import Audience, Message, message
 from jobs.outcomes import Stopped
 from jobs.watch import LOOK_INTERVAL, watch
+
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
+
+    from jobs.logs import AttemptLog
 
 T = TypeVar("T")
 
@@ -95,7 +99,7 @@ class Context:
     correlation_id: str
     priority: int
     signal: Signal
-    log: logging.LoggerAdapter[logging.Logger]
+    _make_log: Callable[[], AttemptLog]
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger
@@ -104,6 +108,18 @@ class Context:
     _messages: list[Message] = field(default_factory=list)
     _progress_at: float = 0.0
     _cleanup: ExitStack | None = None
+    _log: AttemptLog | None = None
+
+    @property
+    def log(self) -> BoundLogger:
+        """The log of this attempt: its lines name the job, and are kept if the attempt fails."""
+        if self._log is None:
+            self._log = self._make_log()
+        return self._log
+
+    def lines(self) -> list[str]:
+        """What the attempt has logged last, redacted."""
+        return [] if self._log is None else self._log.lines()
 
     @property
     def is_last_attempt(self) -> bool:

@@ -1,22 +1,26 @@
 """Logs: lines that say of which job they are, and tell no secrets.
 
-Plain logging of the standard library: a filter that adds what is bound to the running job or
-request, and two formatters, JSON and console, that redact whatever they write. Nothing here asks
-the database.
+One chain of structlog processors for every line, also those of plain logging: what is bound to the
+running job or request is added, everything is redacted, and written as JSON or for people. Nothing
+here asks the database.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
+
+import structlog
+from structlog.typing import Processor
 
 from jobs import redaction
 from jobs.names import label_problem
@@ -28,17 +32,72 @@ LINES_LIMIT = 200
 LINE_LIMIT = 1000
 """A kept line ends after so many characters."""
 _LONGEST = 10_000
-_bound: ContextVar[Mapping[str, str | int]] = ContextVar("jobs_bound", default=MappingProxyType({}))
+Fields = Mapping[str, str | int]
+_NOTHING: Fields = MappingProxyType({})
+# One variable and not one for each field: an attempt that logs nothing pays for one.
+_bound: ContextVar[Fields | _Later] = ContextVar("jobs_bound", default=_NOTHING)
 _OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
     "message",
     "asctime",
     "taskName",
+    "_logger",
+    "_name",
 }
+_filter_by_level = structlog.stdlib.filter_by_level
+_HEAD = ("time", "level", "logger", "message")
+Event = MutableMapping[str, Any]
 
 
-def bound() -> Mapping[str, str | int]:
+def bound() -> Fields:
     """What is bound here."""
-    return _bound.get()
+    found = _bound.get()
+    return found.fields() if isinstance(found, _Later) else found
+
+
+class binding_later:
+    """Like ``binding``, by a function that is called only if somebody asks what is bound: once, or
+    where it is not ``is_fixed`` each time.
+    """
+
+    __slots__ = ("_is_fixed", "_make", "_token")
+
+    def __init__(
+        self, make: Callable[[], dict[str, str | int | None]], *, is_fixed: bool = True
+    ) -> None:
+        self._make, self._is_fixed = make, is_fixed
+
+    def __enter__(self) -> None:
+        self._token = _bound.set(_Later(_bound.get(), self._make, self._is_fixed))
+
+    def __exit__(self, *_: object) -> None:
+        _bound.reset(self._token)
+
+
+class _Later:
+    __slots__ = ("_fields", "_is_fixed", "_make", "_outer")
+
+    def __init__(
+        self,
+        outer: Fields | _Later,
+        make: Callable[[], dict[str, str | int | None]],
+        is_fixed: bool,
+    ) -> None:
+        self._outer, self._make, self._is_fixed = outer, make, is_fixed
+        self._fields: Fields | None = None
+
+    def fields(self) -> Fields:
+        if self._fields is not None:
+            return self._fields
+        outer = self._outer.fields() if isinstance(self._outer, _Later) else self._outer
+        found = _merged(outer, self._make())
+        if self._is_fixed:
+            self._fields = found
+        return found
+
+
+def _merged(outer: Fields, fields: Mapping[str, str | int | None]) -> Fields:
+    kept = {name: value for name, value in fields.items() if value is not None and value != ""}
+    return {**{name: value for name, value in outer.items() if name not in fields}, **kept}
 
 
 @contextmanager
@@ -48,9 +107,7 @@ def binding(**fields: str | int | None) -> Iterator[None]:
     """
     if strange := sorted(set(fields) - set(FIELDS)):
         raise ValueError(f"cannot bind {', '.join(strange)}; there are {', '.join(FIELDS)}")
-    kept = {name: value for name, value in fields.items() if value is not None and value != ""}
-    outer = {name: value for name, value in _bound.get().items() if name not in fields}
-    token = _bound.set({**outer, **kept})
+    token = _bound.set(_merged(bound(), fields))
     try:
         yield
     finally:
@@ -59,7 +116,7 @@ def binding(**fields: str | int | None) -> Iterator[None]:
 
 def request_id() -> str:
     """The bound request id, where a job may carry it; otherwise nothing."""
-    found = str(_bound.get().get("request_id", ""))
+    found = str(bound().get("request_id", ""))
     return "" if not found or label_problem(found, 200) else found
 
 
@@ -69,85 +126,176 @@ class BindingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         for name in FIELDS:
             if not hasattr(record, name):
-                setattr(record, name, _bound.get().get(name, ""))
+                setattr(record, name, bound().get(name, ""))
         return True
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, what is bound, and extras."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_told(record), ensure_ascii=False, default=str)
+# ---- the chain
 
 
-class ConsoleFormatter(logging.Formatter):
-    """A line for people: time, level, logger, message, then ``name=value`` of what is bound."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        told = _told(record)
-        head = [told.pop(name) for name in ("time", "level", "logger", "message")]
-        trace = told.pop("exception", "")
-        pairs = [f"{name}={value}" for name, value in told.items()]
-        line = " ".join(map(str, [*head, *pairs]))
-        return f"{line}\n{trace}" if trace else line
-
-
-def _told(record: logging.LogRecord) -> dict[str, Any]:
-    try:
-        text = record.getMessage()
-    except Exception:
-        text = str(record.msg)
-    told: dict[str, Any] = {
+def _tell(_logger: Any, _method: str, event: Event) -> Event:
+    """The line in our order: time, level, logger, message, what is bound, extras, exception."""
+    record: logging.LogRecord = event.pop("_record")
+    if not event.pop("_from_structlog"):
+        event.update((name, value) for name, value in vars(record).items() if name not in _OWN)
+    told: Event = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname,
         "logger": record.name,
-        "message": redaction.redact_text(text),
+        "message": event.pop("event", ""),
     }
-    given = {name: value for name, value in vars(record).items() if name not in _OWN}
-    fields: dict[str, Any] = {**_bound.get(), **given}
+    trace = _trace(event.pop("exc_info", None) or record.exc_info)
+    fields = {**structlog.contextvars.get_contextvars(), **bound(), **event}
     # A name that is ours is the formatter's to give.
-    extras = {name: value for name, value in fields.items() if name not in told and value != ""}
-    told |= redaction.redact(extras)
-    if record.exc_info and record.exc_info[0] is not None:
-        trace = logging.Formatter().formatException(record.exc_info)
-        told["exception"] = redaction.redact_text(trace, multiline=True)
-    elif record.exc_text:
-        told["exception"] = redaction.redact_text(record.exc_text, multiline=True)
+    told.update({n: value for n, value in fields.items() if n not in told and value != ""})
+    if trace or record.exc_text:
+        told["exception"] = trace or record.exc_text
     return told
 
 
-class AttemptLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of a running attempt; it remembers its last lines for the case that it fails."""
+def _trace(error: Any) -> str:
+    """The traceback of what structlog or plain logging was given as an exception."""
+    if isinstance(error, BaseException):
+        error = (type(error), error, error.__traceback__)
+    elif error and not isinstance(error, tuple):
+        error = sys.exc_info()
+    return logging.Formatter().formatException(error) if error and error[0] else ""
 
-    def __init__(self, logger: logging.Logger, extra: Mapping[str, object]) -> None:
-        super().__init__(logger, extra)
-        self._lines: deque[tuple[float, int, str]] = deque(maxlen=LINES_LIMIT)
 
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """The line goes to the logger, and from INFO on is remembered whatever the logger does."""
-        if level >= logging.INFO or self.isEnabledFor(level):
-            self._lines.append((time.time(), level, _text(msg, args)))
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
-        super().log(level, msg, *args, **kwargs)
+def _render_console(_logger: Any, _method: str, event: Event) -> str:
+    head = [event.pop(name) for name in _HEAD]
+    trace = event.pop("exception", "")
+    line = " ".join(map(str, [*head, *(f"{name}={value}" for name, value in event.items())]))
+    return f"{line}\n{trace}" if trace else line
 
-    def process(
-        self, msg: Any, kwargs: MutableMapping[str, Any]
-    ) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
-        return msg, kwargs
+
+class _Formatter(structlog.stdlib.ProcessorFormatter):
+    def __init__(self, renderer: Processor) -> None:
+        super().__init__(processors=[_tell, redaction.processor, renderer])
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            record.getMessage()
+        except Exception:  # a line that cannot be formatted is written all the same
+            record = logging.makeLogRecord({**vars(record), "msg": str(record.msg), "args": ()})
+        return super().format(record)
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object per line: time, level, logger, message, what is bound, and extras."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(
+            structlog.processors.JSONRenderer(json.dumps, ensure_ascii=False, default=str)
+        )
+
+
+class ConsoleFormatter(_Formatter):
+    """A line for people: time, level, logger, message, then ``name=value`` of what is bound."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(_render_console)
+
+
+def configure() -> None:
+    """``structlog.get_logger()`` writes through the formatters of plain logging from now on."""
+    structlog.configure(
+        processors=[
+            _filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+# ---- the log of an attempt
+
+
+class _Keeper:
+    """A structlog processor that remembers the last lines, whatever the logger does with them."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self) -> None:
+        self.lines: deque[tuple[float, int, str]] | None = None
+
+    def __call__(self, logger: Any, method: str, event: Event) -> Event:
+        level = _level(method)
+        if level >= logging.INFO or logger.isEnabledFor(level):
+            if self.lines is None:
+                self.lines = deque(maxlen=LINES_LIMIT)
+            self.lines.append((time.time(), level, str(event.get("event", ""))[:_LONGEST]))
+        return event
+
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "warning": logging.WARNING,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "exception": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+
+
+def _level(method: str) -> int:
+    return _LEVELS.get(method, logging.INFO)
+
+
+def _interpolate(_logger: Any, _method: str, event: Event) -> Event:
+    """The message with its arguments; one that does not fit them stays as it is."""
+    args = event.pop("positional_args", None)
+    try:
+        text = str(event.get("event", ""))
+        if args:
+            one = args[0] if len(args) == 1 and isinstance(args[0], Mapping) and args[0] else args
+            text %= one
+    except Exception:
+        text = "(a line that cannot be shown)"
+    event["event"] = text
+    return event
+
+
+def _to_record(_logger: Any, _method: str, event: Event) -> tuple[tuple[()], dict[str, Any]]:
+    """Arguments for plain logging: fields as extras, from the place that logs."""
+    given = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
+    text = event.pop("event", "")
+    fields = {**(event.pop("extra", None) or {}), **event}
+    extra = {f"{name}_" if name in _OWN else name: value for name, value in fields.items()}
+    return (), {"msg": text, "extra": extra, **given, "stacklevel": _depth()}
+
+
+def _depth() -> int:
+    """How many frames lie between plain logging and whoever logs."""
+    frame, depth = sys._getframe(1), 0
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != __name__ and not name.startswith("structlog"):
+            break
+        frame, depth = frame.f_back, depth + 1
+    return depth - 1
+
+
+class AttemptLog(structlog.stdlib.BoundLogger):
+    """The log of a running attempt; it remembers its last lines for the case that it fails.
+
+    ``bind`` answers one with more fields, whose lines are remembered with the others.
+    """
+
+    @classmethod
+    def of(cls, logger: logging.Logger, **fields: object) -> AttemptLog:
+        """The log of an attempt whose lines have these fields."""
+        return cls(logger, [_interpolate, _Keeper(), _filter_by_level, _to_record], fields)
 
     def lines(self) -> list[str]:
         """The remembered lines, redacted, oldest first: time, level and message."""
+        keeper = next(one for one in self._processors if isinstance(one, _Keeper))
         return [
             f"{datetime.fromtimestamp(moment, UTC).isoformat(timespec='milliseconds')} "
             f"{logging.getLevelName(level)} {redaction.redact_text(text)}"[:LINE_LIMIT]
-            for moment, level, text in list(self._lines)
+            for moment, level, text in list(keeper.lines or ())
         ]
-
-
-def _text(msg: object, args: tuple[object, ...]) -> str:
-    try:
-        record = logging.LogRecord("", 0, "", 0, msg, args, None)
-        return record.getMessage()[:_LONGEST]
-    except Exception:
-        return "(a line that cannot be shown)"

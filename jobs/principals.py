@@ -130,6 +130,8 @@ class Principal:
     request_id: str = ""
     user_id: str = field(default="", repr=False)
     """Primary key of the project's user behind it, where there is one."""
+    key: str = field(default="", repr=False)
+    """Public part of the API key behind it, where there is one."""
 
     def may(self, permission: str) -> bool:
         """Whether it has the permission: the platform's by codename, an app's in full."""

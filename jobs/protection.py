@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.apps import apps
 
-from jobs import keyring, registry
+from jobs import conf, keyring, registry
 from jobs.errors import ConfigError
 
 
@@ -14,7 +14,9 @@ def users_of_keys() -> list[str]:
     """The encrypted columns and the kinds with sensitive fields."""
     from jobs.fields.columns import encrypted_fields
 
-    found = [str(field) for model in apps.get_models() for field in encrypted_fields(model)]
+    unused = () if conf.settings().WEBHOOKS else ("jobs.webhook",)
+    models = [model for model in apps.get_models() if model._meta.label_lower not in unused]
+    found = [str(field) for model in models for field in encrypted_fields(model)]
     for handler in registry.handlers():
         if not handler.payload.__pydantic_complete__:
             handler.payload.model_rebuild(raise_errors=False)  # names a type of a later module

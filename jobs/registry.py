@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from jobs import conf, searchable as fields
+from jobs import conf
+from jobs import searchable as fields
 from jobs.backoff import Backoff, Duration, Exponential, seconds
 from jobs.errors import HandlerError, UnknownKind
 from jobs.limits import Limit, Rate

@@ -1,4 +1,4 @@
-"""Tracing: spans of OpenTelemetry for enqueues, attempts and effects, linked by the job's row.
+"""Tracing: spans of OpenTelemetry for enqueues, waits, attempts and effects, linked by the row.
 
 Nothing is imported here: where the program itself has set up a tracer provider, spans are made, and
 otherwise everything costs a look into ``sys.modules``. Spans tell kinds, ids and classes of errors,
@@ -8,18 +8,58 @@ and never a payload or the text of an error.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from jobs import redaction
 
 CONTEXT_LIMIT = 2000
 """A longer context is not stored."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Kind = Literal["PRODUCER", "CONSUMER", "CLIENT"]
 Fail = Callable[[str], None]
 """Marks the span as failed, by the class of the error."""
+
+
+_inherited: ContextVar[str] = ContextVar("jobs_inherited_trace", default="")
+_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+_STATE = re.compile(r"[\x20-\x7e]{1,512}\Z")
+
+
+def of_headers(traceparent: str, tracestate: str = "") -> str:
+    """What a request says of its caller's span, as text for a job's row; empty where that is
+    nothing, or nonsense.
+    """
+    parent = traceparent.strip()
+    if not _PARENT.match(parent):
+        return ""
+    found = {"traceparent": parent}
+    if _STATE.match(tracestate):
+        found["tracestate"] = tracestate
+    return json.dumps(found)
+
+
+@contextmanager
+def inheriting(carrier: str) -> Iterator[None]:
+    """Inside of the block jobs belong to this span of somebody else's, where none is active."""
+    if not carrier:
+        yield
+        return
+    token = _inherited.set(carrier)
+    try:
+        yield
+    finally:
+        _inherited.reset(token)
+
+
+def carries() -> bool:
+    """Whether new jobs may belong to a trace."""
+    return _inherited.get() != "" or is_on()
 
 
 def is_on() -> bool:
@@ -37,6 +77,8 @@ def span(name: str, kind: Kind, parent: str = "", /, **attributes: Any) -> Itera
     if api is None:
         yield _ignore
         return
+    if not parent and not api.get_current_span().get_span_context().is_valid:
+        parent = _inherited.get()
     tracer = api.get_tracer("jobs")
     told = {f"jobs.{key}": _shown(value) for key, value in attributes.items() if value != ""}
     with tracer.start_as_current_span(
@@ -59,11 +101,27 @@ def span(name: str, kind: Kind, parent: str = "", /, **attributes: Any) -> Itera
             raise
 
 
+def past(name: str, parent: str, begin: datetime, end: datetime, /, **attributes: Any) -> None:
+    """There was a span between these moments, below the stored parent."""
+    api = _api()
+    if api is None:
+        return
+    told = {f"jobs.{key}": _shown(value) for key, value in attributes.items() if value != ""}
+    made = api.get_tracer("jobs").start_span(
+        name, context=_context(parent), attributes=told, start_time=_nanoseconds(begin)
+    )
+    made.end(_nanoseconds(max(begin, end)))
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
 def carrier() -> str:
-    """The active span as text for a job's row; empty where none is recorded."""
+    """The active span as text for a job's row, or the inherited one; empty where there is none."""
     api = _api()
     if api is None or not api.get_current_span().get_span_context().is_valid:
-        return ""
+        return _inherited.get()
     from opentelemetry import propagate
 
     found: dict[str, str] = {}
@@ -76,7 +134,11 @@ def carrier() -> str:
 
 def _api() -> Any:
     api = sys.modules.get("opentelemetry.trace")
-    if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+    # Others may have loaded the module, and asking it for a provider that nobody has set costs as
+    # much as the rest of an attempt.
+    if api is None or getattr(api, "_TRACER_PROVIDER", api) is None:
+        return None
+    if isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         return None
     return api
 

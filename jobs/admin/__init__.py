@@ -24,6 +24,7 @@ from jobs.admin.overview import OverviewAdmin
 from jobs.admin.panels import register_panel
 from jobs.admin.queues import QueueAdmin
 from jobs.admin.schedules import ScheduleAdmin
+from jobs.admin.webhooks import DeliveryAdmin, WebhookAdmin
 from jobs.admin.workers import WorkerAdmin
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "BulkAdmin",
     "Button",
     "DeadLetterAdmin",
+    "DeliveryAdmin",
     "EffectAdmin",
     "JobAdmin",
     "LimiterAdmin",
@@ -49,6 +51,7 @@ __all__ = [
     "Reason",
     "ScheduleAdmin",
     "SlotAdmin",
+    "WebhookAdmin",
     "WorkerAdmin",
     "charts",
     "components",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import path, reverse
 
 from jobs.admin.actions import Act, Button, confirm
@@ -39,7 +39,10 @@ class Acting(Base):
         """The way to a row of this list."""
         name = self.admin_site.name
         return [
-            (reverse(f"{name}:app_list", args=[self.opts.app_label]), str(self.opts.app_config.verbose_name)),
+            (
+                reverse(f"{name}:app_list", args=[self.opts.app_label]),
+                str(self.opts.app_config.verbose_name),
+            ),
             (self.list_url(), str(self.opts.verbose_name_plural).capitalize()),
         ]
 
@@ -86,13 +89,13 @@ class Acting(Base):
             *super().get_urls(),
         ]  # fmt: skip
 
-    def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
+    def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponseBase:
         act = named(self.acts, name)
         row = self.found(request, object_id)
         crumbs = [*self.crumbs(), (self.page_url(object_id), str(row))]
         return confirm(self, request, act, row, {"jd_crumbs": crumbs})
 
-    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
         act = named(self.list_acts, name)
         self.check_view(request)
         return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})

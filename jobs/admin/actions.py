@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
@@ -45,7 +45,7 @@ class Reason(forms.Form):
         self.row, self.request = row, request
         self.order_fields([name for name in self.fields if name != "reason"])
 
-    def preview(self) -> Sequence[Any]:
+    def to_look_at(self) -> Sequence[Any]:
         """What a valid form would do, where that is to be looked at before it is done."""
         return ()
 
@@ -59,14 +59,15 @@ class LookedAt(Reason):
         """What it would do, line by line; a JobsError says what is wrong."""
         raise NotImplementedError
 
-    def preview(self) -> Sequence[Any]:
+    def to_look_at(self) -> Sequence[Any]:
         given = {n: v for n, v in self.cleaned_data.items() if n not in ("seen", "reason")}
         lines = self.look(given)
         mark = hashlib.sha256(repr((sorted(given.items()), lines)).encode()).hexdigest()
         if self.cleaned_data["seen"] == mark:
             return ()
-        self.data = self.data.copy()
-        self.data["seen"] = mark
+        data = cast("QueryDict", self.data).copy()
+        data["seen"] = mark
+        self.data = data
         return lines
 
 
@@ -132,6 +133,11 @@ class NoteForm(Reason):
         self.fields["note"].initial = getattr(self.row, "note", "")
 
 
+def offer(form: forms.Form, name: str) -> forms.ChoiceField:
+    """The form's field of this name, which is one of choices."""
+    return cast("forms.ChoiceField", form.fields[name])
+
+
 def site_of(request: HttpRequest) -> str:
     """The name of the admin site that is looked at."""
     return request.resolver_match.namespace if request.resolver_match else "admin"
@@ -163,7 +169,7 @@ def back_to(request: HttpRequest, default: str) -> str:
 
 def confirm(
     page: Acting, request: HttpRequest, act: Act, row: Any, extra: dict[str, Any]
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Asks before it is done; does it when it was answered. Without the permission, 403."""
     if missing(request, act.permission):
         if request.method == "POST":
@@ -180,14 +186,14 @@ def confirm(
     form = act.form(request.POST if asked else None, row=row, request=request)
     if asked and not why_not and form.is_valid():
         try:
-            preview = form.preview()
+            preview = form.to_look_at()
             answer = None if preview else act.run(request, row, form.cleaned_data)
         except JobsError as error:
             if isinstance(error, Denied):
                 raise PermissionDenied from error
             _complain(form, error)
         else:
-            if isinstance(answer, HttpResponse):
+            if isinstance(answer, HttpResponseBase):
                 return answer
             if not preview:
                 text, where = answer if isinstance(answer, tuple) else (answer, back)

@@ -14,8 +14,9 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import tables
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When, site_of
+from jobs.admin.actions import Act, Reason, When, offer, site_of
 from jobs.admin.base import PlatformAdmin
+from jobs.admin.copying import api, cli
 from jobs.admin.jobforms import told_once
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
@@ -55,7 +56,7 @@ class KeyForm(Reason):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         who = principal(self.request)
-        self.fields["permissions"].choices = [
+        offer(self, "permissions").choices = [
             (name, name if words_of(name) == name else f"{name}: {words_of(name)}")
             for name in sorted(every_permission())
             if who.may(name)
@@ -134,8 +135,8 @@ class ApiKeyAdmin(PlatformAdmin):
                  "buttons": self.buttons(request, k, k.pk)} for k in found["rows"]
             ],
             "list_buttons": self.list_buttons(request),
-            "api": "GET /api-keys",
-            "cli": "python manage.py jobs api-keys list",
+            "api": api("apikey_list"),
+            "cli": cli("api-keys", "list"),
         }  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
@@ -154,7 +155,7 @@ class ApiKeyAdmin(PlatformAdmin):
             "buttons": self.buttons(request, row, row.pk),
             "acts": recent_acts(request, self.admin_site.name, target_kind="apikey",
                                 target_id=str(row.pk)),
-            "api": f"GET /api-keys/{row.pk}",
+            "api": api("apikey_get", row.pk),
         }  # fmt: skip
 
 

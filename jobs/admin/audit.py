@@ -12,6 +12,7 @@ from jobs.admin import tables
 from jobs.admin.access import visible
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.components import pretty
+from jobs.admin.copying import api, cli
 from jobs.admin.recent import outcome_look, target_url
 from jobs.engine import sql
 from jobs.models import Audit
@@ -37,7 +38,7 @@ class AuditAdmin(PlatformAdmin):
         listed = [{"act": a, "url": target_url(site, a), "page": self.page_url(a.pk),
                    "look": outcome_look(a.outcome)} for a in found["rows"]]  # fmt: skip
         return {**found, "title": _("Audit"), "rows": listed, "given": given,
-                "api": "GET /audit", "cli": "python manage.py jobs audit list",
+                "api": api("audit_list"), "cli": cli("audit", "list"),
                 "outcomes": ("done", "denied", "refused")}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:

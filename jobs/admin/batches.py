@@ -18,6 +18,7 @@ from jobs.admin.actions import Act, NoteForm
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
+from jobs.admin.copying import api, cli
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import look
 from jobs.engine import sql
@@ -105,8 +106,8 @@ class BatchAdmin(PlatformAdmin):
         return {
             **found,
             "rows": listed,
-            "api": "GET /batches",
-            "cli": "python manage.py jobs batches list",
+            "api": api("batch_list"),
+            "cli": cli("batches", "list"),
             "jd_regions": {"jd-batches": "jobs/admin/parts/batches.html"},
         }
 
@@ -168,8 +169,8 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "callbacks": callbacks,
         "no_payload": missing(request, "view_payload"),
         "look": look(_state(batch)),
-        "api": f"GET /batches/{batch.pk}",
-        "cli": f"python manage.py jobs batches show {batch.pk}",
+        "api": api("batch_get", batch.pk),
+        "cli": cli("batches", "show", batch.pk),
     }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from jobs.admin.access import principal
 from jobs.admin.actions import Act, LookedAt, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import Capped
+from jobs.admin.copying import api, cli
 from jobs.models import Blackout
 from jobs.operate import blackouts
 
@@ -164,8 +165,8 @@ class BlackoutAdmin(PlatformAdmin):
             "title": _("Blackout windows"),
             "rows": rows,
             "list_buttons": self.list_buttons(request),
-            "api": "GET /blackouts",
-            "cli": "python manage.py jobs blackouts list",
+            "api": api("blackout_list"),
+            "cli": cli("blackouts", "list"),
         }
 
 

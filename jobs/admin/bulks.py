@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -20,6 +20,7 @@ from jobs.admin.actions import Act, Reason, confirm, site_of
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
+from jobs.admin.copying import api, cli
 from jobs.errors import JobsError, UnknownTarget
 from jobs.models import Bulk
 from jobs.operate import bulk
@@ -140,7 +141,7 @@ class BulkAdmin(PlatformAdmin):
     )  # fmt: skip
     list_acts = (START,)
 
-    def make_view(self, request: HttpRequest, name: str) -> HttpResponse:
+    def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
         if name != START.name:
             raise Http404
         if missing(request, "run_bulk"):
@@ -178,8 +179,8 @@ class BulkAdmin(PlatformAdmin):
         found = bulk.every(by=principal(request), limit=50)
         rows = [{"bulk": b, "url": self.page_url(b.pk), "label": LABELS.get(b.action, b.action),
                  **_bar(b)} for b in found]  # fmt: skip
-        return {"title": _("Bulk operations"), "rows": rows, "api": "GET /bulk-operations",
-                "cli": "python manage.py jobs bulk list",
+        return {"title": _("Bulk operations"), "rows": rows, "api": api("bulk_list"),
+                "cli": cli("bulk", "list"),
                 "jd_regions": {"jd-bulks": "jobs/admin/parts/bulks.html"}}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:

@@ -174,9 +174,7 @@ def _grid() -> SafeString:
 
 def _heights(top: float) -> SafeString:
     """Over the curves, each with a rim that keeps it readable."""
-    rows = (
-        (f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share))) for share in _SHARES
-    )
+    rows = ((f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share))) for share in _SHARES)
     return format_html_join("", '<text x="2" y="{}" class="jd-axis">{}</text>', rows)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import path, reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -20,6 +20,7 @@ from jobs.admin.acting import named
 from jobs.admin.actions import Act, Button, NoteForm, Reason, Until, confirm, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import Capped
+from jobs.admin.copying import api, cli
 from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS
@@ -167,7 +168,7 @@ class DeadLetterAdmin(PlatformAdmin):
             *super().get_urls(),
         ]  # fmt: skip
 
-    def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponse:
+    def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponseBase:
         act = named(CAUSE_ACTS, name)
         self.check_view(request)
         try:
@@ -205,8 +206,8 @@ class DeadLetterAdmin(PlatformAdmin):
             else _health(request),
             "states": [{"name": s, "on": s == state} for s in STATES],
             "jd_regions": {"jd-letters": "jobs/admin/parts/deadletters.html"},
-            "api": "GET /dead-letters",
-            "cli": "python manage.py jobs dead-letters list",
+            "api": api("deadletter_list"),
+            "cli": cli("dead-letters", "list"),
         }
 
     def _causes(self, request: HttpRequest) -> list[dict[str, Any]]:

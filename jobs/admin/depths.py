@@ -12,7 +12,8 @@ from django.http import HttpRequest
 from jobs import conf, registry
 from jobs.admin.access import principal
 from jobs.admin.components import Capped, capped
-from jobs.engine import sql
+from jobs.engine import closures, sql
+from jobs.engine.closures import Stop
 from jobs.models import Pause
 from jobs.operate import pauses
 
@@ -89,11 +90,12 @@ def queues_now(request: HttpRequest) -> list[QueueNow]:
     values: dict[str, Any] = {"cap": CAP + 1, "lanes": LANES, "tenants": None}
     later = {row[0]: row[1:] for row in _rows(_LATER, values)}
     more = any(row[2] > CAP for row in later.values())
-    stops = {pause.scope: pause for pause in pauses.paused()}
+    paused, shut = closed(request)
+    stops = {pause.scope: pause for pause in paused}
     seen = principal(request).scope
     names = {*queue_names(request), *later, *(s[6:] for s in stops if s.startswith("queue:"))}
     values["names"] = sorted(name for name in names if seen.covers(queue=name))
-    black = _blackouts()
+    black = {stop.scope: stop.until for stop in shut}
     found = []
     for name, waiting, oldest, running, limit, workers, slots in _rows(_QUEUES, values):
         retrying, scheduled, _ = later.get(name, (0, 0, 0))
@@ -107,10 +109,13 @@ def queues_now(request: HttpRequest) -> list[QueueNow]:
     return found
 
 
-def _blackouts() -> Mapping[str, datetime | None]:
-    from jobs.engine import closures
-
-    return {stop.scope: stop.until for stop in closures.stops() if stop.what != "pause"}
+def closed(request: HttpRequest) -> tuple[list[Pause], list[Stop]]:
+    """Pauses and blackouts in force, asked for once while a page is made."""
+    known: tuple[list[Pause], list[Stop]] | None = getattr(request, "_jobs_closed", None)
+    if known is None:
+        known = pauses.paused(), [stop for stop in closures.stops() if stop.what != "pause"]
+        request._jobs_closed = known  # type: ignore[attr-defined]
+    return known
 
 
 def _rows(statement: str, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:

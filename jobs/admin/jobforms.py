@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin.access import missing, principal
-from jobs.admin.actions import Act, Reason, When, site_of
+from jobs.admin.actions import Act, Reason, When, offer, site_of
 from jobs.admin.components import pretty
 from jobs.errors import JobsError
 from jobs.operate import replay, retry, shown
@@ -104,7 +104,7 @@ class EditedReplayForm(ReplayForm):
         super().__init__(*args, **kwargs)
         text = whole_payload(self.request, self.row)
         if text is None:
-            self.fields["how"].choices = [(n, w) for n, w in HOWS.items() if n != "whole"]
+            offer(self, "how").choices = [(n, w) for n, w in HOWS.items() if n != "whole"]
             self.fields["payload"].help_text = _(
                 "Parts of the payload are not shown to you, so only single fields can be changed."
             )

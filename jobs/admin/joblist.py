@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 from jobs import registry
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
+from jobs.admin.copying import api, cli
 from jobs.admin.words import shown_state
 from jobs.errors import JobsError
 from jobs.models import Job
@@ -75,20 +76,41 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "ages": AGES.items(),
         "help": [(key.name, key.help) for key in KEYS.values()],
         "bulk": _bulk(request),
-        "api": f"GET /jobs?{urlencode({'q': whole})}",
-        "cli": f'python manage.py jobs list "{whole}"',
+        "api": api("job_list", query=whole),
+        "cli": cli("list", "--", whole) if whole else cli("list"),
     }
+    if "_fragment" not in request.GET:
+        data["words"] = _words(request, data)
     try:
         counts = search.counts(asked, by=who)
         page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
     except JobsError as error:
-        return {**data, "problem": str(error), "tabs": _tabs(request, tab, {})}
+        return {
+            **data,
+            "problem": str(error),
+            "tabs": _tabs(request, tab, {}),
+            "api": "",
+            "cli": "",
+        }
     data["tabs"] = _tabs(request, tab, counts)
     data["notices"] = page.notices
     data["rows"] = [_row(job, page_url, buttons) for job in page.jobs]
     data["older"] = _turn(request, "after", page.next)
     data["newer"] = _turn(request, "before", page.previous)
     return data
+
+
+def _words(request: HttpRequest, data: dict[str, Any]) -> list[str]:
+    """What the search box offers while somebody types."""
+    who = principal(request)
+    found = [f"{key}:" for key in KEYS]
+    known = {key: search.suggestions(key, by=who, limit=30) for key in ("tag", "error")}
+    known |= {"queue": data["queues"], "kind": data["kinds"]}
+    for key, values in known.items():
+        for value in values[:30]:
+            plain = not set(value) & set(' "\\*()')
+            found.append(f"{key}:{value}" if plain else f'{key}:"{value}"')
+    return found
 
 
 def _filters(request: HttpRequest) -> list[str]:

@@ -7,22 +7,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from jobs import registry
+from jobs import conf, registry
 from jobs.admin import charts
 from jobs.admin.access import missing, principal, visible
 from jobs.admin.components import duration, pretty
+from jobs.admin.copying import api, cli
 from jobs.admin.panels import panels_of
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS, look, shown_state
 from jobs.engine import sql
 from jobs.models import Batch, DeadLetter, Effect, Job, Lease, Outbox, Schedule
-from jobs.operate import explain, stats
+from jobs.operate import stats
+from jobs.operate.explain import Reason
+from jobs.operate.explained import explain_to
 from jobs.operate.shown import public_data, public_payload
 from jobs.states import FINAL_STATES, JobState
 
@@ -39,7 +41,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
     final = job.state in FINAL_STATES
     attempts = list(job.attempts.order_by("-number")[:ATTEMPTS])
     lease = Lease.objects.using(sql.alias()).filter(owner=job.owner).first() if job.owner else None
-    why = explain.explain(job.pk)
+    why = explain_to(job.pk, by=principal(request))
     sees = not missing(request, "view_payload")
     return {
         "job": job,
@@ -65,8 +67,8 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "same": _same_kind(job) if principal(request).scope.is_everything else None,
         "acts": recent_acts(request, site, target_kind="job", target_id=str(job.pk)),
         "log_url": _log_url(job),
-        "api": f"GET /jobs/{job.pk}",
-        "cli": f"python manage.py jobs explain {job.pk}",
+        "api": api("job_get", job.pk),
+        "cli": cli("explain", job.pk),
     }
 
 
@@ -77,7 +79,7 @@ def _may(request: HttpRequest) -> Any:
     return may
 
 
-def _reason(site: str, reason: explain.Reason) -> dict[str, Any]:
+def _reason(site: str, reason: Reason) -> dict[str, Any]:
     links = []
     for one in reason.ids:
         if len(one) == 36:
@@ -274,9 +276,9 @@ def _same_kind(job: Job) -> dict[str, Any]:
 
 def _log_url(job: Job) -> str:
     """The host's page of the job's log lines, where it has one."""
-    template = getattr(settings, "JOBS", {}).get("LOG_URL_TEMPLATE", "")
-    if not template:
-        return ""
-    return str(template).format(
-        job_id=quote(str(job.pk)), kind=quote(job.kind), correlation_id=quote(job.correlation_id)
+    template = conf.settings().LOG_URL_TEMPLATE
+    return template.format(
+        job_id=quote(str(job.pk), safe=""),
+        kind=quote(job.kind, safe=""),
+        correlation_id=quote(job.correlation_id, safe=""),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -11,6 +12,7 @@ from django.urls import reverse
 from jobs.admin import joblist, jobpage
 from jobs.admin.access import principal
 from jobs.admin.base import PlatformAdmin, as_uuid
+from jobs.admin.exports import EXPORT
 from jobs.admin.jobacts import ACTS
 from jobs.models import Job
 from jobs.operate import search
@@ -23,14 +25,17 @@ class JobAdmin(PlatformAdmin):
     list_template = "jobs/admin/jobs.html"
     page_template = "jobs/admin/job.html"
     acts = ACTS
+    list_acts = (EXPORT,)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         def buttons(job: Any) -> Any:
             return self.buttons(request, job, job.pk)
 
         data = joblist.build(request, self.page_url, buttons)
+        export = self.act_url(EXPORT) + "?" + urlencode({"query": data["query"]})
         return {
             **data,
+            "export_url": export,
             "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"]),
         }
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When
+from jobs.admin.actions import Act, Reason, When, offer
 from jobs.engine import sql
 from jobs.models import Limiter
 from jobs.operate import queues
@@ -37,7 +37,7 @@ class ScopeForm(Reason):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["scope"].choices = [(s, s) for s in self.known()]
+        offer(self, "scope").choices = [(s, s) for s in self.known()]
 
     def known(self) -> Sequence[str]:
         return scopes_of(self.row.pk)

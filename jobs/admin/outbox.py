@@ -15,6 +15,7 @@ from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import capped, pretty
+from jobs.admin.copying import api, cli
 from jobs.admin.jobpage import _moves
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
@@ -91,8 +92,8 @@ class OutboxAdmin(PlatformAdmin):
             "states": [{"name": s, "on": s == state} for s in STATES],
             "every": not state,
             "jd_regions": {"jd-outbox": "jobs/admin/parts/outbox.html"},
-            "api": "GET /outbox",
-            "cli": "python manage.py jobs outbox list",
+            "api": api("outbox_list"),
+            "cli": cli("outbox", "list"),
         }  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:

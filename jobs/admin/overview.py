@@ -23,15 +23,11 @@ from jobs.admin.entries import Overview
 from jobs.admin.problems import problems
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
+from jobs.engine.arrivals import OUTCOME
 from jobs.models import Batch, DeadLetter
+from jobs.operate import charts as operate
 from jobs.operate import stats
 
-RANGES = {
-    "1h": (timedelta(hours=1), timedelta(minutes=1)),
-    "3h": (timedelta(hours=3), timedelta(minutes=2)),
-    "24h": (timedelta(days=1), timedelta(minutes=15)),
-    "7d": (timedelta(days=7), timedelta(hours=2)),
-}
 REGION = {"jd-overview": "jobs/admin/parts/overview.html"}
 
 
@@ -51,7 +47,7 @@ def build(request: HttpRequest, site: str) -> dict[str, Any]:
     """Everything that the overview shows; the same for its page, its fragment and its block."""
     [(now,)] = sql.rows("SELECT jobs_clock()")
     chosen = request.GET.get("range", "3h")
-    span, step = RANGES.get(chosen, RANGES["3h"])
+    chosen = chosen if chosen in operate.SPANS else "3h"
     queues = depths.queues_now(request)
     sparks = _sparks(now)
     rows = [
@@ -69,8 +65,8 @@ def build(request: HttpRequest, site: str) -> dict[str, Any]:
         "jd_site": site,
         "problems": problems(request, site, queues, now),
         "tiles": _tiles(request, site, queues, now),
-        "chart": _chart(now, span, step),
-        "ranges": [{"name": name, "on": RANGES[name] == (span, step)} for name in RANGES],
+        "chart": _chart(request, chosen),
+        "ranges": [{"name": name, "on": name == chosen} for name in operate.SPANS],
         "queues": rows,
         "causes": _causes(request, site),
         "batches": _batches(request, site),
@@ -117,17 +113,17 @@ def _sum(found: Any) -> Capped:
     return Capped(sum(c.value for c in counts), any(c.more for c in counts))
 
 
-def _chart(now: datetime, span: timedelta, step: timedelta) -> dict[str, Any]:
-    points = stats.series(now - span, now, step=step)[""]
-    # The last step is not over: it is measured by what has passed of it.
-    minutes = [min(step, max(now - p.at, stats.MINUTE)) / stats.MINUTE for p in points]
+def _chart(request: HttpRequest, chosen: Any) -> dict[str, Any]:
+    """What came in and how it ended, per minute, with a line for everything that went live."""
+    if missing(request, "view_queue"):
+        return {}
+    found = operate.throughput(chosen, by=principal(request))
+    points = found.points
+    minutes = operate.SPANS[chosen][1].total_seconds() / 60
     lines = [
-        charts.Line(
-            label,
-            [round(p.counts.get(name, 0) / m, 2) for p, m in zip(points, minutes, strict=True)],
-            tone,
-        )
+        charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)
         for name, label, tone in (
+            (OUTCOME, _("enqueued"), "blue"),
             ("succeeded", _("succeeded"), "green"),
             ("retried", _("failed, to be retried"), "amber"),
             ("failed", _("failed for good"), "red"),
@@ -135,7 +131,8 @@ def _chart(now: datetime, span: timedelta, step: timedelta) -> dict[str, Any]:
     ]
     starts = [p.at for p in points]
     return {
-        "svg": charts.throughput(starts, lines),
+        "svg": charts.throughput(starts, lines, [(d.at, d.version) for d in found.deploys]),
+        "deploys": found.deploys,
         "legend": charts.legend(
             [charts.Part(line.label, 0, line.tone) for line in lines], values=False
         ),

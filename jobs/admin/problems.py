@@ -14,10 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from jobs.admin.components import problem, time_tag
-from jobs.admin.depths import QueueNow
+from jobs.admin.depths import QueueNow, closed
 from jobs.engine import rq, sql
 from jobs.models import Effect, Schedule
-from jobs.operate import pauses
 
 LATE = timedelta(minutes=5)
 """A queue whose oldest job waits for longer is said to be late."""
@@ -38,7 +37,7 @@ def problems(
     request: HttpRequest, site: str, queues: list[QueueNow], now: datetime
 ) -> list[SafeString]:
     """The strip over the overview."""
-    return [*_lost(site), *_queues(site, queues, now), *_engine(site, now), *_closed(site)]
+    return [*_lost(site), *_queues(site, queues, now), *_engine(site, now), *_closed(request, site)]
 
 
 def _lost(site: str) -> Iterator[SafeString]:
@@ -110,10 +109,9 @@ def _engine(site: str, now: datetime) -> Iterator[SafeString]:
         yield problem("amber", words % {"n": doubts}, url=url, link=_("Decide"))
 
 
-def _closed(site: str) -> Iterator[SafeString]:
-    from jobs.engine import closures
-
-    for pause in pauses.paused():
+def _closed(request: HttpRequest, site: str) -> Iterator[SafeString]:
+    paused, shut = closed(request)
+    for pause in paused:
         until: Any = time_tag(pause.until) if pause.until else _("somebody resumes it")
         text = format_html(
             _("{} is paused by {} until {}: {}"),
@@ -121,13 +119,12 @@ def _closed(site: str) -> Iterator[SafeString]:
         )  # fmt: skip
         yield problem("violet", text, url=reverse(f"{site}:jobs_queue_changelist"),
                       link=_("See the queues"))  # fmt: skip
-    for stop in closures.stops():
-        if stop.what != "pause":
-            text = format_html(
-                _("Blackout: {} is closed until {}: {}"),
-                format_html("<b>{}</b>", stop.scope),
-                time_tag(stop.until) if stop.until else "…",
-                stop.words,
-            )
-            yield problem("violet", text, url=reverse(f"{site}:jobs_blackout_changelist"),
-                          link=_("See the windows"))  # fmt: skip
+    for stop in shut:
+        text = format_html(
+            _("Blackout: {} is closed until {}: {}"),
+            format_html("<b>{}</b>", stop.scope),
+            time_tag(stop.until) if stop.until else "…",
+            stop.words,
+        )
+        yield problem("violet", text, url=reverse(f"{site}:jobs_blackout_changelist"),
+                      link=_("See the windows"))  # fmt: skip

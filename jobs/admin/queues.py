@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 from django import forms
 from django.contrib import admin
@@ -24,6 +22,7 @@ from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Button, Until
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration
+from jobs.admin.copying import api, cli
 from jobs.admin.flow import PAUSE_ACTS
 from jobs.admin.overview import _sparks, jobs_url
 from jobs.admin.recent import recent_acts
@@ -142,8 +141,8 @@ class QueueAdmin(PlatformAdmin):
                 for p in pauses.paused() if not p.scope.startswith("queue:")
             ],
             "list_buttons": self.list_buttons(request),
-            "api": "GET /queues",
-            "cli": "python manage.py jobs queues list",
+            "api": api("queue_list"),
+            "cli": cli("queues", "list"),
             "jd_regions": {"jd-queues": "jobs/admin/parts/queue_list.html"},
         }  # fmt: skip
 
@@ -170,8 +169,8 @@ class QueueAdmin(PlatformAdmin):
             ],
             "acts": recent_acts(request, site, target_kind="scope", target_id=f"queue:{row.pk}"),
             "jd_regions": {"jd-queue": "jobs/admin/parts/queue.html"},
-            "api": f"GET /queues/{quote(row.pk, safe='')}",
-            "cli": shlex.join(["python", "manage.py", "jobs", "list", f"queue:{row.pk}"]),
+            "api": api("queue_get", row.pk),
+            "cli": cli("list", f"queue:{row.pk}"),
         }  # fmt: skip
 
 

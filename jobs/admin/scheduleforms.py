@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from jobs import registry
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, LookedAt, Reason, When
+from jobs.admin.actions import Act, LookedAt, Reason, When, offer
 from jobs.admin.components import moment, pretty
 from jobs.admin.jobforms import JsonText
 from jobs.errors import InvalidOption
@@ -66,7 +66,7 @@ class NewForm(RuleForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["kind"].choices = [(h.kind, h.kind) for h in registry.handlers()]
+        offer(self, "kind").choices = [(h.kind, h.kind) for h in registry.handlers()]
         self.order_fields(["name", "kind"])
 
 

@@ -19,6 +19,7 @@ from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Until, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration, pretty
+from jobs.admin.copying import api, cli
 from jobs.admin.recent import recent_acts
 from jobs.admin.scheduleforms import BACKFILL, EDIT, MISSED, NEW, OVERLAP
 from jobs.admin.words import look
@@ -111,8 +112,8 @@ class ScheduleAdmin(PlatformAdmin):
         return {"title": _("Schedules"), "rows": rows,
                 "jd_regions": {"jd-schedules": "jobs/admin/parts/schedules.html"},
                 "blackouts_url": reverse(f"{self.admin_site.name}:jobs_blackout_changelist"),
-                "list_buttons": self.list_buttons(request), "api": "GET /schedules",
-                "cli": "python manage.py jobs schedules list"}  # fmt: skip
+                "list_buttons": self.list_buttons(request), "api": api("schedule_list"),
+                "cli": cli("schedules", "list")}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
         return next((s for s in _seen(request) if str(s.pk) == key), None)

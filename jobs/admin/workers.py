@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.base import PlatformAdmin
+from jobs.admin.copying import api, cli
 from jobs.admin.entries import WorkerPage
 from jobs.admin.recent import recent_acts
 from jobs.engine import rq
@@ -133,8 +134,8 @@ class WorkerAdmin(PlatformAdmin):
             "mixed": found if len(found := versions(rows)) > 1 else [],
             "list_buttons": self.list_buttons(request),
             "services": _services(),
-            "api": "GET /workers",
-            "cli": "python manage.py jobs workers list",
+            "api": api("worker_list"),
+            "cli": cli("workers", "list"),
             "jd_regions": {"jd-workers": "jobs/admin/parts/workers.html"},
         }
 
@@ -149,6 +150,8 @@ class WorkerAdmin(PlatformAdmin):
         return {
             **_row(site, row.seen),
             "w": row.seen,
+            "api": api("worker_get", row.pk),
+            "cli": cli("workers", "show", row.pk),
             "buttons": self.buttons(request, row, row.pk),
             "acts": recent_acts(request, site, target_kind="worker", target_id=row.pk),
             "jd_regions": {"jd-worker": "jobs/admin/parts/worker.html"},

@@ -26,8 +26,9 @@ from jobs.api.schemas import (
 )
 from jobs.api.told import told_batch, told_job
 from jobs.engine import intake
-from jobs.models import Bulk
+from jobs.models import Batch, Bulk
 from jobs.operate import batchacts, batches, deaths
+from jobs.principals import Principal
 
 section = Section("batches")
 
@@ -56,7 +57,7 @@ def batch_create(request: HttpRequest, response: HttpResponse, body: BatchIn) ->
     sight.check_tenant(who, tenant)
     made = batches.batch(body.name, tenant=tenant)
     response["Location"] = f"{request.path}/{made.id}"
-    return Status(201, told_batch(sight.batch(who, made.id)))
+    return Status(201, _shown(who, sight.batch(who, made.id)))
 
 
 @section.post(
@@ -81,19 +82,32 @@ def batch_seal(request: HttpRequest, batch_id: UUID) -> Any:
     who = auth.who(request)
     sight.batch(who, batch_id)
     batches.seal(batch_id)
-    return told_batch(sight.batch(who, batch_id))
+    return _shown(who, sight.batch(who, batch_id))
 
 
 @section.get("/batches", "batch_list", needs="view_batch", answer=paging.Listed[BatchOut])
 def batch_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.PageIn]) -> Any:
-    """Batches, newest first."""
-    return paging.page(request, response, sight.batches(auth.who(request)), wanted)
+    """Batches, newest first; whoever sees some queues only is told no numbers here."""
+    who = auth.who(request)
+    found = paging.page(request, response, sight.batches(who), wanted)
+    is_counted = who.scope.queues is None
+    return {**found, "data": [told_batch(one, is_counted=is_counted) for one in found["data"]]}
+
+
+def _shown(who: Principal, batch: Batch) -> dict[str, Any]:
+    return told_batch(batch, is_counted=batches.lies_within(batch.pk, who.scope))
 
 
 @section.get("/batches/{uuid:batch_id}", "batch_get", needs="view_batch", answer=BatchProgressOut)
 def batch_get(request: HttpRequest, response: HttpResponse, batch_id: UUID) -> Any:
     """How far a batch is."""
-    batch = sight.batch(auth.who(request), batch_id)
+    who = auth.who(request)
+    batch = sight.batch(who, batch_id)
+    if not batches.lies_within(batch_id, who.scope):
+        unknown = dict.fromkeys(("rate_per_second", "eta_ms", "causes"))
+        tag = conditional.tag(batch, "uncounted")
+        told = {**told_batch(batch, is_counted=False), **unknown}
+        return conditional.fresh(request, response, tag) or told
     progress = batches.progress(batch_id)
     told = {
         **told_batch(batch),
@@ -160,7 +174,7 @@ def batch_note(request: HttpRequest, batch_id: UUID, body: BatchNoteIn) -> Any:
     """The note beside it is another."""
     who = auth.who(request)
     batches.note(batch_id, body.text, by=who)
-    return told_batch(sight.batch(who, batch_id))
+    return _shown(who, sight.batch(who, batch_id))
 
 
 _ALL: dict[str, Any] = {"answer": {200: CountOut, 202: BulkOut}}

@@ -30,6 +30,7 @@ from jobs.api import (
     queues,
     requests,
     schedules,
+    webhooks,
     workers,
 )
 from jobs.api import auth as logins
@@ -56,6 +57,7 @@ SECTIONS: Mapping[str, Section] = {
         workers.section,
         schedules.section,
         blackouts.section,
+        webhooks.section,
         platform.kinds,
         numbers.section,
         platform.acts,

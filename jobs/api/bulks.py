@@ -88,6 +88,8 @@ class BulkProgressOut(BulkOut):
 
     rate_per_second: float
     eta_ms: int | None
+    held: str
+    """Why it does not go on, in words; empty: it goes on."""
 
 
 class ItemOut(Schema):
@@ -174,7 +176,12 @@ def bulk_get(request: HttpRequest, bulk_id: UUID) -> Any:
     """How far a bulk operation is."""
     found = bulk.progress(bulk_id, by=auth.who(request))
     eta = None if found.eta is None else round(found.eta * 1000)
-    return {**told_bulk(found.bulk), "rate_per_second": found.rate, "eta_ms": eta}
+    return {
+        **told_bulk(found.bulk),
+        "rate_per_second": found.rate,
+        "eta_ms": eta,
+        "held": found.held,
+    }
 
 
 @section.get(

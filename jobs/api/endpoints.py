@@ -284,7 +284,7 @@ def _prepare(operation: Operation, rules: _Rules, request: HttpRequest) -> None:
     try:
         requests.check_text(request, request.jobs_path)  # type: ignore[attr-defined]
         _check_names(operation, request)
-        requests.check_body(request, rules.body_limit)
+        requests.check_body(request, rules.body_limit, is_form=_takes_form(operation))
     except requests.Unusable as error:
         pointer = error.pointer
         raise Problem(error.status, error.code, error.message, pointer=pointer) from None
@@ -296,6 +296,10 @@ def _take_ticket(rules: _Rules, request: HttpRequest, who: str) -> None:
     if isinstance(found, HttpResponse):
         raise _Kept(found)
     request.jobs_ticket = found  # type: ignore[attr-defined]
+
+
+def _takes_form(operation: Operation) -> bool:
+    return any(model.__ninja_param_source__ in ("form", "file") for model in operation.models)
 
 
 def _check_names(operation: Operation, request: HttpRequest) -> None:

@@ -18,8 +18,9 @@ from jobs.api.endpoints import Section
 from jobs.api.schemas import EnqueuedOut, JobIn, ManyIn, ManyOut
 from jobs.api.tracing import traced
 from jobs.engine import intake, sql
-from jobs.errors import InvalidOption, JobsError
+from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
+from jobs.names import PLATFORM
 from jobs.principals import Principal
 
 section = Section("jobs")
@@ -55,10 +56,8 @@ class PartialOut(Schema):
 )
 def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> Any:
     """Enqueue a job; 200 where an earlier one has its unique key."""
-    with traced(request) as trace:
+    with traced(request):
         made = intake.enqueue(**draft_options(auth.who(request), body))
-        if not made.deduplicated:
-            trace([made.id])
     response["Location"] = f"{request.path}/{made.id}"
     return Status(200 if made.deduplicated else 201, made)
 
@@ -69,15 +68,13 @@ def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> An
 def job_enqueue_many(request: HttpRequest, body: ManyIn, wanted: Query[PartialIn]) -> Any:
     """Enqueue up to a thousand jobs, all or none; with ``partial`` all that can be."""
     who = auth.who(request)
-    with traced(request) as trace:
+    with traced(request):
         if wanted.partial:
             results = each(who, body.jobs)
             ids = [one["id"] for one in results if "id" in one]
-            trace(ids)
             refused = len(results) - len(ids)
             return Status(207, {"enqueued": len(ids), "refused": refused, "results": results})
         ids = intake.enqueue_many(draft(who, one) for one in body.jobs)
-        trace(ids)
     return Status(201, {"ids": ids})
 
 
@@ -134,6 +131,8 @@ def draft(who: Principal, body: JobIn) -> intake.Draft:
 
 def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     """The options of an enqueue, all of them within sight."""
+    if body.kind.startswith(PLATFORM):
+        raise InvalidOption("kind", f"{body.kind!r} is one of the platform's own jobs")
     handler = registry.get(body.kind)
     tenant = body.tenant
     if tenant is None:
@@ -159,8 +158,8 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
         "tags": body.tags,
         "correlation_id": body.correlation_id,
         "unique": _unique(body),
-        "exclusive": body.exclusive,
-        "limit_key": body.limit_key,
+        "exclusive": _own_key(who, tenant, body.exclusive),
+        "limit_key": _own_key(who, tenant, body.limit_key),
         "batch": body.batch,
         "after": body.after,
         "on_parent_failure": body.on_parent_failure,
@@ -168,9 +167,19 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     return options
 
 
+def _own_key(who: Principal, tenant: str, key: str) -> str:
+    """Keys are everybody's, but those of whoever sees some tenants only are theirs."""
+    if not key or who.scope.tenants is None:
+        return key
+    return f"{tenant.replace('%', '%25').replace('/', '%2F')}/{key}"
+
+
 def _unique(body: JobIn) -> Unique | None:
     if body.unique is None:
         return None
     within = body.unique.within_ms
     for_: Any = body.unique.for_ if within is None else timedelta(milliseconds=within)
-    return Unique(body.unique.key, for_, body.unique.on_conflict)
+    try:
+        return Unique(body.unique.key, for_, body.unique.on_conflict)
+    except HandlerError as error:  # whose own fault it is in a handler, but not here
+        raise InvalidOption("unique", str(error)) from None

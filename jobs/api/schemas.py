@@ -88,7 +88,7 @@ class UniqueIn(In):
     key: str = Field(min_length=1, max_length=200)
     for_: Literal["unfinished", "ever"] = Field("unfinished", alias="for")
     within_ms: int | None = Field(None, ge=1, le=366 * 86_400_000)
-    on_conflict: Literal["return", "replace"] = "return"
+    on_conflict: Literal["return"] = "return"
 
 
 class JobIn(In):
@@ -236,7 +236,7 @@ class ResultOut(Schema):
 
 
 class BatchOut(Schema):
-    """A batch."""
+    """A batch; null are numbers of a batch that has members in queues that you do not see."""
 
     id: UUID
     name: str
@@ -244,10 +244,10 @@ class BatchOut(Schema):
     tenant: str
     state: Literal["open", "sealed", "done"]
     total: int | None
-    succeeded: int
-    failed: int
-    cancelled: int
-    expired: int
+    succeeded: int | None
+    failed: int | None
+    cancelled: int | None
+    expired: int | None
     generation: int
     created_at: datetime
     sealed_at: datetime | None
@@ -257,9 +257,9 @@ class BatchOut(Schema):
 class BatchProgressOut(BatchOut):
     """A batch and how fast it goes."""
 
-    rate_per_second: float
+    rate_per_second: float | None
     eta_ms: int | None
-    causes: dict[str, int]
+    causes: dict[str, int] | None
 
 
 class LetterOut(Schema):

@@ -19,6 +19,7 @@ _BATCH = (
     "id name note tenant state total succeeded failed cancelled expired generation created_at "
     "sealed_at finished_at"
 )
+_COUNTS = ("total", "succeeded", "failed", "cancelled", "expired")
 _LETTER = (
     "id job_id state kind queue tenant attempt reason fingerprint summary opened_at closed_at "
     "expires_at"
@@ -60,8 +61,10 @@ def history_of(row: Guarded) -> list[dict[str, Any]]:
     ]
 
 
-def told_batch(batch: Batch) -> dict[str, Any]:
-    return {name: getattr(batch, name) for name in _BATCH.split()}
+def told_batch(batch: Batch, *, is_counted: bool = True) -> dict[str, Any]:
+    """The batch; numbers only where they count nothing that is out of sight."""
+    told = {name: getattr(batch, name) for name in _BATCH.split()}
+    return told if is_counted else {**told, **dict.fromkeys(_COUNTS)}
 
 
 def told_letter(letter: DeadLetter, *, history: bool = False) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from django.db.models import Model
 
 from jobs.cli.table import table
 
-HIDDEN = frozenset({"payload", "secret_hash", "previous_hash", "hash", "callbacks"})
+HIDDEN = frozenset({"payload", "secret_hash", "previous_hash", "hash", "callbacks", "secrets"})
 """Never printed: payloads may be somebody's personal data."""
 _WIDEST = 60
 

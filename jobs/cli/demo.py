@@ -20,9 +20,9 @@ from django.core.management import call_command
 from jobs import conf, registry
 from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
 from jobs.cli.demo_flow import ACTS, QUEUE, Act
-from jobs.cli.run import address
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
+from jobs.cli.web import address
 from jobs.engine import intake, sql
 from jobs.engine.foreman import Foreman, manage
 from jobs.errors import ConfigError
@@ -109,14 +109,18 @@ class _Demo:
                 manage("worker", "jobs", "worker", "--concurrency=4"),
                 manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
                 manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
-                manage("web", "runserver", "--noreload", where),
+                manage("web", "jobs", "web", where),
             ],
             self._log,
         )
 
     def run(self) -> int:
         _make_user(self._password)
-        self._foreman.run(self._look)
+        try:
+            self._foreman.run(self._look)
+        finally:
+            for act in self._acts:
+                act.leave()
         if self._code:
             _print("".join(self._kept))
         return self._code or 0
@@ -151,9 +155,10 @@ class _Demo:
 
     def _enqueue(self) -> None:
         self._ids = [_enqueue(scene) for scene in SCENES]
-        self._acts = [act(secrets.token_hex(4), self._url) for act in (*ACTS, *DESK)]
-        for act in self._acts:
+        for kind in (*ACTS, *DESK):
+            act = kind(secrets.token_hex(4), self._url)
             act.begin()
+            self._acts.append(act)
 
     def _watch(self) -> None:
         for act in self._acts:
@@ -197,21 +202,16 @@ class _Demo:
         _print(f"\n{len(lines) - wrong} of {len(lines)} as they should, in {self._elapsed():.1f} s")
         _print(f"; {len(broken) or 'no'} invariants violated.\n")
         _print("".join(f"{violation}\n" for violation in broken))
-        self._leave()
+        if not self._once:
+            self._say_how_to_go_on()
         return 1 if wrong or broken else 0
 
-    def _leave(self) -> None:
-        """Whoever stays knows how to go on; whoever does not leaves no key behind."""
-        programs = [act for act in self._acts if isinstance(act, AProgram)]
-        if self._once:
-            for program in programs:
-                program.revoke()
-            return
+    def _say_how_to_go_on(self) -> None:
         _print(f"\nAdmin:    {self._url}/admin/\nUser:     {USER}\nPassword: {self._password}\n")
         _print(f"\nAPI:      {self._url}/api/v1/docs\n")
-        for program in programs:
+        for program in [act for act in self._acts if isinstance(act, AProgram)]:
             _print(f"Key:      {program.key.text}\n")
-            _print(f"          {', '.join(program.key.key.permissions)}; for a day\n")
+            _print(f"          {', '.join(program.key.key.permissions)}; until the demo ends\n")
         _print("\nCtrl-C ends the demo.\n")
 
 

@@ -156,8 +156,7 @@ class AProgram(Act):
         state, good = self._state(), told == {"job.retry"}
         return good and state == JobState.SUCCEEDED, state, "enqueued, retried over HTTP"
 
-    def revoke(self) -> None:
-        """Its key is good for nothing any more."""
+    def leave(self) -> None:
         apikeys.revoke(self.key.key.pk, by=SOMEBODY, reason="it was shown")
 
 
@@ -204,9 +203,13 @@ class APause(Act):
         if self._resumed is not None or time.monotonic() - self._began < self.SECONDS:
             return ""
         self._why = ", ".join(explain(self.ids[0]).codes)
-        self._resumed = _now()
-        pauses.resume(self._scope, by=SOMEBODY, reason="it was shown")
+        self.leave()
         return f"{self._scope} was paused for a second: job {self.ids[0]} waited ({self._why})"
+
+    def leave(self) -> None:
+        if self._resumed is None:
+            self._resumed = _now()
+            pauses.resume(self._scope, by=SOMEBODY, reason="it was shown")
 
     def verdict(self) -> Verdict:
         [job] = self.jobs()

@@ -61,6 +61,9 @@ class Act(ABC):
     def verdict(self) -> Verdict:
         """How it went, once it is over."""
 
+    def leave(self) -> None:  # noqa: B027 - most have nothing to take back
+        """What would go on without the demo is taken back, also where it was broken off."""
+
     def jobs(self) -> list[Job]:
         """Its jobs in the order of their enqueue."""
         found = Job.objects.using(sql.alias()).in_bulk(self.ids)
@@ -222,6 +225,7 @@ class ASchedule(Act):
 
     def begin(self) -> None:
         self._name = f"demo-{self.mark}"
+        self._is_there = True
         greeting = payload("example.greet", name="on the hour")
         self._schedule = schedules.create(
             self._name, greeting, interval=5, by=BY, reason="to show it", queue=QUEUE, tenant=BY
@@ -234,15 +238,19 @@ class ASchedule(Act):
         self.ids = list(known.values_list("id", flat=True)[:1])
         if not self.ids:
             return ""
-        schedules.remove(self._name, by=BY, reason="it was shown")
+        self.leave()
         return f"schedule {self._name} made job {self.ids[0]}"
+
+    def leave(self) -> None:
+        if self._is_there:
+            self._is_there = False
+            schedules.remove(self._name, by=BY, reason="it was shown")
 
     def is_over(self) -> bool:
         return bool(self.ids) and super().is_over()
 
     def verdict(self) -> Verdict:
         if not self.ids:
-            schedules.remove(self._name, by=BY, reason="it did not come")
             return False, "nothing", "no slot came"
         [job] = self.jobs()
         good = job.state == JobState.SUCCEEDED and job.slot_at is not None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from importlib import import_module
 from typing import Any
+from uuid import UUID
 
 from jobs.cli import acting
 from jobs.cli.answers import say_json, say_one, say_rows
@@ -22,6 +24,7 @@ from jobs.operate import (
     charts,
     doubts,
     search,
+    webhooks,
     workers,
 )
 from jobs.operate.groups import create_groups
@@ -47,6 +50,24 @@ class Group:
     listing: Listing | None = None
     show: Callable[[Options], Any] | None = None
     id_type: Callable[[str], Any] = str
+    of_one: Mapping[str, Listing] = field(default_factory=dict)
+    """What belongs to one of them, by the name of the command that shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery of a webhook as it is listed: what it says is nobody's business here."""
+
+    id: UUID
+    event_id: UUID
+    topic: str
+    key: str
+    sequence: int
+    state: str
+    tries: int
+    log: list[Any]
+    created_at: datetime
+    closed_at: datetime | None
 
 
 def _newest(model: Any, order: str = "-id") -> Callable[[Options], Iterable[Any]]:
@@ -55,6 +76,13 @@ def _newest(model: Any, order: str = "-id") -> Callable[[Options], Iterable[Any]
 
 def _letters(options: Options) -> Iterable[Any]:
     return DeadLetter.objects.filter(state="open").order_by("-opened_at", "-id")[: options["limit"]]
+
+
+def _deliveries(options: Options) -> Iterable[Any]:
+    """Without what they say."""
+    found = webhooks.deliveries(options["id"], by=person(), limit=min(options["limit"], 1000))
+    names = [f.name for f in fields(Delivery)]
+    return [Delivery(**{name: getattr(row, name) for name in names}) for row in found]
 
 
 GROUPS: Mapping[str, Group] = {
@@ -134,6 +162,22 @@ GROUPS: Mapping[str, Group] = {
                 lambda options: apikeys.visible(person())[: options["limit"]],
                 "There is no key."),
     ),
+    "webhooks": Group(
+        "see webhooks and what was sent to them; make, change, pause and try them",
+        {"create": "webhooks.create", "edit": "webhooks.edit", "pause": "webhooks.pause",
+         "resume": "webhooks.resume", "rotate-secret": "webhooks.rotate_secret",
+         "delete": "webhooks.delete", "ping": "webhooks.ping",
+         "redeliver": "webhooks.redeliver"},
+        Listing("every webhook",
+                ("id", "name", "tenant", "url", "topics", "state", "failures"),
+                lambda options: webhooks.every(by=person())[: options["limit"]],
+                "There is no webhook."),
+        lambda options: webhooks.find(options["id"], by=person()), acting.uuid,
+        {"deliveries": Listing(
+            "what was sent to one of them, the newest first",
+            ("id", "topic", "state", "tries", "key", "sequence", "created_at", "closed_at"),
+            _deliveries, "Nothing was sent to it.")},
+    ),
 }  # fmt: skip
 SCHEDULES = {"create": "schedules.create", "edit": "schedules.edit",
              "remove": "schedules.remove", "backfill": "schedules.backfill"}  # fmt: skip
@@ -169,6 +213,11 @@ def _group(name: str, group: Group) -> Verb:
             show = actions.add_parser("show", help="one of them")
             show.add_argument("id", type=group.id_type, metavar="ID")
             show.add_argument("--json", action="store_true", help="answer in JSON")
+        for action, told in group.of_one.items():
+            shown = actions.add_parser(action, help=told.help)
+            shown.add_argument("id", type=group.id_type, metavar="ID")
+            shown.add_argument("--json", action="store_true", help="answer in JSON")
+            shown.add_argument("--limit", type=positive_int, default=100, metavar="N")
         for action, function in group.acts.items():
             loaded = load(function)
             words = _first_line(loaded)
@@ -176,8 +225,8 @@ def _group(name: str, group: Group) -> Verb:
 
     def run(options: Options) -> int:
         action = options["action"]
-        if action == "list" and group.listing is not None:
-            listing = group.listing
+        listing = group.listing if action == "list" else group.of_one.get(action)
+        if listing is not None:
             say_rows(listing.rows(options), listing.columns, options["json"], listing.empty)
             return 0
         if action == "show" and group.show is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 
 from jobs.cli.verb import Options, Verb, positive_int, weighted_queues
+from jobs.cli.web import address
 from jobs.engine.foreman import Foreman, Program, manage
 
 
@@ -14,7 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--web",
         type=address,
         metavar="[HOST:]PORT",
-        help="run Django's development server, too, at this address",
+        help="serve pages, API and live events, too, at this address",
     )
     parser.add_argument(
         "--workers", type=positive_int, default=1, metavar="N", help="workers (default: 1)"
@@ -41,14 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def address(text: str) -> str:
-    """An argument like ``8000`` or ``127.0.0.1:8000``."""
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ArgumentTypeError(f"{text!r} is no address: write PORT or HOST:PORT")
-    return f"{host or '127.0.0.1'}:{port}"
-
-
 def _checked_queues(text: str) -> str:
     weighted_queues(text)
     return text
@@ -63,7 +56,7 @@ def programs(options: Options) -> list[Program]:
     for number in range(1, options["workers"] + 1):
         found.append(manage(f"worker-{number}", "jobs", "worker", *arguments))
     if options["web"]:
-        found.append(manage("web", "runserver", "--noreload", options["web"]))
+        found.append(manage("web", "jobs", "web", options["web"]))
     return found
 
 

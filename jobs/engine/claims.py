@@ -139,12 +139,13 @@ def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
     [(refused, freed)] = sql.repeating(lambda: sql.bound_rows(statement, parameters))
     if freed:
         nudge()
-    accepted = {s.claim.id for s in successes} - set(refused)
-    minutes.recorder.note(
-        Note(s.claim.kind, s.claim.queue, "succeeded", s.seconds)
-        for s in successes
-        if s.claim.id in accepted
-    )
+    accepted = {s.claim.id for s in successes}.difference(refused)
+    took: dict[tuple[str, str], list[float]] = {}
+    for s in successes:
+        if not refused or s.claim.id in accepted:
+            took.setdefault((s.claim.kind, s.claim.queue), []).append(s.seconds)
+    for (kind, queue), seconds in took.items():
+        minutes.recorder.note_successes(kind, queue, seconds)
     return accepted
 
 

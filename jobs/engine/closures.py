@@ -65,9 +65,42 @@ def refresh(*, wait: bool = False) -> Changes:
         ):
             payload = {"scope": scope, "by": "clock", "reason": "its time is over"}
             outbox.tell("jobs.scope.resumed", payload, key=f"scope:{scope}")
-        changes = _write(_rows(stops()))
+        found = stops()
+        _tell_windows(found)
+        changes = _write(_rows(found))
         _follow(changes)
         return changes
+
+
+# Somebody who changes a window holds its row and waits for us: he tells of it himself.
+_BEGUN = """
+UPDATE jobs_blackout SET open_since = jobs_clock() WHERE id IN (SELECT id FROM jobs_blackout
+  WHERE id = ANY (%s) AND open_since IS NULL ORDER BY id FOR UPDATE SKIP LOCKED) RETURNING id
+"""
+_OVER = """
+UPDATE jobs_blackout SET open_since = NULL WHERE id IN (SELECT id FROM jobs_blackout
+  WHERE open_since IS NOT NULL AND NOT id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED)
+RETURNING id, scope, reason
+"""
+
+
+def _tell_windows(found: Sequence[Stop]) -> None:
+    """What has begun or ended since somebody looked last is told, once."""
+    windows = {stop.blackout: stop for stop in found if stop.blackout is not None}
+    for number, scope, reason in sql.rows(_OVER, [list(windows)]):
+        tell_over(number, scope, reason)
+    for (number,) in sql.rows(_BEGUN, [list(windows)]):
+        stop = windows[number]
+        payload = {
+            "scope": stop.scope, "blackout": number, "reason": stop.reason, "until": stop.until,
+        }  # fmt: skip
+        outbox.tell("jobs.scope.blackout_begun", payload, key=f"scope:{stop.scope}")
+
+
+def tell_over(number: int, scope: str, reason: str) -> None:
+    """The window, which was open, is so no more."""
+    payload = {"scope": scope, "blackout": number, "reason": reason}
+    outbox.tell("jobs.scope.blackout_ended", payload, key=f"scope:{scope}")
 
 
 def stops() -> list[Stop]:

@@ -23,7 +23,7 @@ from jobs.engine.reconcile import Reconciler
 log = logging.getLogger("jobs.dispatch")
 
 MAX_LANES = 200
-ROUND_LIMIT = 400
+ROUND_LIMIT = 300
 DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
 """A list holds so many seconds of work, by the measured pace."""

@@ -44,7 +44,7 @@ def enqueue(payload: Payload, **options: Unpack[Options]) -> Enqueued:
     See ``Options`` for what may be said of it. Raises an EnqueueError before anything is written.
     """
     made = entry(Draft(payload, **options))
-    if not tracing.is_on():
+    if not tracing.carries():
         return _enqueue(made)
     with (
         tracing.span("jobs enqueue", "PRODUCER", kind=made.kind, job=made.id),
@@ -91,7 +91,7 @@ def enter_many(entries: list[Entry]) -> list[UUID]:
             _refuse_known_ids([e for e in entries if e.unique is None])
             _hold_batches({e.batch for e in entries if e.batch is not None})
             taken = _enter_many(entries)
-            if tracing.is_on():
+            if tracing.carries():
                 _trace([e.id for e in entries if e.id not in taken])
     except IntegrityError:
         _refuse_known_ids(entries)  # somebody took one of the ids in the meantime

@@ -64,6 +64,7 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
         _Walk("quarters", _QUARTERS, settings.KEEP_STATISTICS),
+        _Walk("deliveries", _DELIVERIES, settings.KEEP_DELIVERIES),
         _Walk("audit", _AUDIT, settings.KEEP_AUDIT),
         _Walk("answers", _ANSWERS, timedelta(hours=24)),
     ):
@@ -287,6 +288,14 @@ _QUARTERS = _Table("jobs_quarter", "at", "t.at < %s")
 _AUDIT = _Table("jobs_audit", "at", "t.at < %s")
 _ANSWERS = _Table("jobs_api_answer", "created_at", "t.created_at < %s")
 
+# Also those that are held, or whose job has ended otherwise; what is still tried stays.
+_DELIVERIES = _Table(
+    "jobs_webhookdelivery",
+    "created_at",
+    "t.created_at < %s AND (t.closed_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM jobs_job j "
+    "WHERE j.id = t.job_id AND j.state IN ('blocked', 'pending', 'queued', 'running')))",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
@@ -304,7 +313,8 @@ class _Walk:
             f"WHERE ({table.column}, id) > (%s, %s) AND {table.column} <= %s "
             f"ORDER BY {table.column}, id LIMIT %s"
         )
-        place: Place = (FIRST, NOBODY if table in (_BATCHES, _AUDIT) else 0)
+        has_uuid = table in (_BATCHES, _DELIVERIES, _AUDIT)
+        place: Place = (FIRST, NOBODY if has_uuid else 0)
         while True:
             found = sql.rows(page, [*place, before, PAGE])
             ids = [row[0] for row in found]

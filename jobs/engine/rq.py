@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -323,6 +324,31 @@ _RING = "redis.call('PUBLISH', KEYS[1], ARGV[1])"
 def ringing(position: int) -> tuple[str, list[str], list[str | int]]:
     """The script, keys and arguments by which live listeners learn how far the feed goes."""
     return _RING, [FEED], [position]
+
+
+def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
+    """Calls ``rung`` whenever the feed has grown, until ``over``; for a thread of its own.
+
+    It is called with False when nothing can be heard any more, and with True when it can again.
+    """
+    while not over.is_set():
+        try:
+            redis_: Any = client()
+            with redis_.pubsub(ignore_subscribe_messages=True) as listener:
+                listener.subscribe(FEED)
+                listener.get_message(timeout=1.0)
+                rung(True)
+                while not over.is_set():
+                    if listener.get_message(timeout=1.0) is not None:
+                        rung(True)
+        except Unavailable:
+            rung(False)
+            over.wait(1.0)
+
+
+def is_first(key: str, seconds: int) -> bool:
+    """Whether nobody has asked this about the key in so many seconds."""
+    return bool(client().set(key, 1, nx=True, ex=seconds))
 
 
 def note_dispatcher(name: str) -> None:

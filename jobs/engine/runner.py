@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -83,33 +84,62 @@ def _attempt(
     worker: str,
 ) -> Result:
     claim.begun = time.monotonic()
-    with logs.binding(
-        job_id=str(claim.id),
-        kind=claim.kind,
-        queue=claim.queue,
-        attempt=claim.attempt,
-        tenant=claim.tenant,
-        request_id=claim.correlation_id,
-    ):
+    with logs.binding_later(partial(_bound, claim)):
         context = _context(claim, handler, signal)
-        with tracing.span("jobs attempt", "CONSUMER", _trace_of(claim), **_told(claim)) as fail:
+        if tracing.is_on():
+            result = _traced(claim, handler, context, payload, signal, await_it, worker)
+        else:
             result = _outcome(claim, handler, context, payload, signal, await_it, worker)
-            if isinstance(result, Ended) and result.move.attempt:
-                fail(result.fault.error_class if result.fault else result.move.attempt)
-    if isinstance(result, Ended) and result.move.attempt and isinstance(context.log, AttemptLog):
-        return replace(result, lines=tuple(context.log.lines()))
+    if isinstance(result, Ended) and result.move.attempt:
+        return replace(result, lines=tuple(context.lines()))
     return result
 
 
-def _trace_of(claim: Claim) -> str:
-    """The span that enqueued the job; asked for only where spans are made."""
-    if not tracing.is_on():
-        return ""
+def _traced(
+    claim: Claim,
+    handler: Handler,
+    context: Context,
+    payload: Payload,
+    signal: Signal,
+    await_it: AwaitIt,
+    worker: str,
+) -> Result:
+    context_of_enqueue = _waited(claim)
+    with tracing.span("jobs attempt", "CONSUMER", context_of_enqueue, **_told(claim)) as fail:
+        result = _outcome(claim, handler, context, payload, signal, await_it, worker)
+        if isinstance(result, Ended) and result.move.attempt:
+            fail(result.fault.error_class if result.fault else result.move.attempt)
+    return result
+
+
+def _bound(claim: Claim) -> dict[str, str | int | None]:
+    return {
+        "job_id": str(claim.id),
+        "kind": claim.kind,
+        "queue": claim.queue,
+        "attempt": claim.attempt,
+        "tenant": claim.tenant,
+        "request_id": claim.correlation_id,
+    }
+
+
+_WAITED = """
+SELECT trace_context, greatest(run_at, created_at), started_at FROM jobs_job
+WHERE id = %s AND token = %s AND started_at IS NOT NULL
+"""
+
+
+def _waited(claim: Claim) -> str:
+    """The span that enqueued the job; how long it has waited since it was due is one, too."""
     try:
-        found = sql.rows("SELECT trace_context FROM jobs_job WHERE id = %s", [claim.id])
+        found = sql.rows(_WAITED, [claim.id, claim.token])
     except Error:
         return ""
-    return str(found[0][0]) if found else ""
+    if not found:
+        return ""
+    [(context, due, started)] = found
+    tracing.past("jobs wait", context, due, started, **_told(claim))
+    return str(context)
 
 
 def _told(claim: Claim) -> dict[str, object]:
@@ -317,6 +347,10 @@ def _ended(
     return Ended(claim.id, claim.token, claim.kind, move, fault, ending=ending)
 
 
+def _log(claim: Claim) -> AttemptLog:
+    return AttemptLog.of(log, job_id=str(claim.id), kind=claim.kind, attempt=claim.attempt)
+
+
 def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
     def write_progress(progress: dict[str, Any]) -> bool:
         return _store_progress(claim.id, claim.token, progress)
@@ -332,9 +366,7 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
         correlation_id=claim.correlation_id,
         priority=claim.priority,
         signal=signal,
-        log=AttemptLog(
-            log, {"job_id": str(claim.id), "kind": claim.kind, "attempt": claim.attempt}
-        ),
+        _make_log=partial(_log, claim),
         _write_progress=write_progress,
         _write_message=outbox.write,
         _in_transaction=lambda: not sql.in_event_loop() and sql.in_transaction(),

@@ -210,22 +210,25 @@ DECLARE
   touched uuid[];
   one uuid;
 BEGIN
-  SELECT array_agg(DISTINCT batch_id ORDER BY batch_id) INTO touched FROM jobs_job
-    WHERE id = ANY (moved) AND batch_id IS NOT NULL
-      AND state IN ('succeeded', 'failed', 'cancelled', 'expired');
+  -- By their ids, whatever the planner believes of how many have ended: it would walk the index
+  -- of all that have, or the whole batch.
+  WITH m AS MATERIALIZED (SELECT batch_id, finished_at FROM jobs_job WHERE id = ANY (moved))
+  SELECT array_agg(DISTINCT batch_id ORDER BY batch_id) INTO touched FROM m
+    WHERE batch_id IS NOT NULL AND finished_at IS NOT NULL;
   IF touched IS NULL THEN
     RETURN;
   END IF;
   PERFORM 1 FROM jobs_batch WHERE id = ANY (touched) ORDER BY id FOR NO KEY UPDATE;
-  UPDATE jobs_batch b SET succeeded = b.succeeded + n.succeeded, failed = b.failed + n.failed,
-    cancelled = b.cancelled + n.cancelled, expired = b.expired + n.expired
-  FROM (SELECT batch_id,
+  WITH m AS MATERIALIZED (SELECT batch_id, state FROM jobs_job WHERE id = ANY (moved)),
+  n AS MATERIALIZED (SELECT batch_id,
       count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
       count(*) FILTER (WHERE state = 'failed') AS failed,
       count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
       count(*) FILTER (WHERE state = 'expired') AS expired
-    FROM jobs_job WHERE id = ANY (moved) AND batch_id = ANY (touched) GROUP BY batch_id) n
-  WHERE b.id = n.batch_id;
+    FROM m WHERE batch_id IS NOT NULL GROUP BY batch_id)
+  UPDATE jobs_batch b SET succeeded = b.succeeded + n.succeeded, failed = b.failed + n.failed,
+    cancelled = b.cancelled + n.cancelled, expired = b.expired + n.expired
+  FROM n WHERE b.id = n.batch_id AND b.id = ANY (touched);
   FOREACH one IN ARRAY touched LOOP
     PERFORM jobs_conclude(one);
   END LOOP;

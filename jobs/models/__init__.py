@@ -18,6 +18,7 @@ from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
 from jobs.models.search import Deploy, Search
+from jobs.models.webhook import Webhook, WebhookDelivery
 from jobs.models.worker import Worker
 
 __all__ = [
@@ -51,5 +52,7 @@ __all__ = [
     "Schedule",
     "Search",
     "Slot",
+    "Webhook",
+    "WebhookDelivery",
     "Worker",
 ]

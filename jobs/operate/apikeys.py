@@ -76,6 +76,7 @@ def create(
         )
         row.expires_at = _future("expires_at", expires_at)
         _no_more_than(who, row)
+        _no_farther_than_own(who, row)
         row.prefix = "".join(secrets.choice(_LETTERS) for _ in range(12))
         secret, row.secret_hash = _secret()
         row.save(using=sql.alias(), force_insert=True)
@@ -93,6 +94,7 @@ def rotate(key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(h
         reason=reason, needs_reason=True, place=Place(),
     ):  # fmt: skip
         row = _locked(key_id, by)
+        _no_farther_than_own(principals.principal(by), row)
         secret, hashed = _secret()
         sql.run(
             "UPDATE jobs_apikey SET previous_hash = secret_hash, secret_hash = %s, "
@@ -163,17 +165,38 @@ def principal(shown: str, *, address: str, request_id: str = "") -> Principal | 
         return None
     if stale:
         sql.run(_USED, [key_id])
-    scope = Scope(
-        None if tenants is None else frozenset(tenants),
-        None if queues is None else frozenset(queues),
-    )
+    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+
+
+def holder(prefix: str, *, request_id: str = "") -> Principal | None:
+    """Whoever has the key with this public part, as long as it is good: for what he has opened."""
+    rows = sql.rows(_FIND, [_USED_EVERY, prefix])
+    if not rows or not rows[0][9]:
+        return None
+    _, name, _, _, permissions, tenants, queues, _, is_staff, _, _ = rows[0]
+    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+
+
+def _principal(
+    name: str,
+    prefix: str,
+    permissions: list[str],
+    tenants: list[str] | None,
+    queues: list[str] | None,
+    is_staff: bool,
+    request_id: str,
+) -> Principal:
     return Principal(
-        f"{name} ({prefix})",
-        "api",
-        every_permission() & frozenset(permissions),
-        scope,
-        is_staff,
-        request_id,
+        name=f"{name} ({prefix})",
+        via="api",
+        permissions=every_permission() & frozenset(permissions),
+        scope=Scope(
+            None if tenants is None else frozenset(tenants),
+            None if queues is None else frozenset(queues),
+        ),
+        is_staff=is_staff,
+        request_id=request_id,
+        key=prefix,
     )
 
 
@@ -207,6 +230,27 @@ def _no_more_than(who: Principal, row: ApiKey) -> None:
         raise InvalidOption("tenants", "or queues reach farther than your own")
     if row.is_staff and not who.is_staff:
         raise InvalidOption("is_staff", "is not yours to give")
+
+
+def _no_farther_than_own(who: Principal, row: ApiKey) -> None:
+    """What a key makes is good no longer, and from nowhere else, than the key itself."""
+    if not who.key:
+        return
+    own = _rows().filter(prefix=who.key).first()
+    if own is None:
+        raise Denied("manage_apikey")
+    if own.expires_at is not None and (row.expires_at is None or row.expires_at > own.expires_at):
+        raise InvalidOption("expires_at", "must be no later than that of your own key")
+    if own.addresses and not (
+        row.addresses and all(_lies_in(n, own.addresses) for n in row.addresses)
+    ):
+        raise InvalidOption("addresses", "must lie within those of your own key")
+
+
+def _lies_in(network: str, ranges: Iterable[str]) -> bool:
+    inner: Any = ip_network(network)
+    outer: list[Any] = [ip_network(one) for one in ranges]
+    return any(inner.version == one.version and inner.subnet_of(one) for one in outer)
 
 
 def _is_allowed(address: str, ranges: Iterable[str]) -> bool:

@@ -22,13 +22,16 @@ from jobs.errors import InvalidOption, NotAllowed, UnknownBatch
 from jobs.ids import uuid7
 from jobs.names import label_problem
 from jobs.operate import acts
+from jobs.operate.bulkscan import scoped
 from jobs.operate.cancel import cancel_many
 from jobs.operate.retry import carry_out, retry_many
 from jobs.payloads import Payload
-from jobs.principals import By
+from jobs.principals import By, Principal, Scope
 
 CHUNK = 1000
 CAUSES = 20
+LOOK_LIMIT = 10_000
+"""So many members are looked at, at most, to say how fast a batch goes and what they died of."""
 NOTE_LIMIT = 500
 
 
@@ -177,11 +180,11 @@ class Progress:
     expired: int
     generation: int
     rate: float
-    """Members that ended per second, over the last minute."""
+    """Members that ended per second, over the last minute; of a large batch since it was made."""
     eta: float | None
     """Seconds until the last one ends, at this rate; None where that cannot be told."""
     causes: dict[str, int]
-    """Failures by their cause, the most frequent first."""
+    """Failures by their cause, the most frequent first, among the first ten thousand."""
     created_at: datetime
     finished_at: datetime | None
 
@@ -201,8 +204,9 @@ def progress(batch_id: UUID) -> Progress:
     if not found:
         raise UnknownBatch(batch_id)
     _, name, state, total, succeeded, failed, cancelled, expired, generation, *times = found[0]
-    rate = _rate(batch_id)
-    left = total - succeeded - failed - cancelled - expired
+    done = succeeded + failed + cancelled + expired
+    rate = _rate(batch_id) if total <= LOOK_LIMIT else _mean(done, *times)
+    left = total - done
     return Progress(
         id=batch_id,
         name=name,
@@ -215,7 +219,7 @@ def progress(batch_id: UUID) -> Progress:
         generation=generation,
         rate=rate,
         eta=left / rate if rate and state == "sealed" else None,
-        causes=_causes(batch_id),
+        causes=_causes(batch_id) if failed else {},
         created_at=times[0],
         finished_at=times[1],
     )
@@ -231,19 +235,35 @@ def _rate(batch_id: UUID) -> float:
     return ended / max(since, 0.001) if ended and since else 0.0
 
 
+def lies_within(batch_id: UUID, scope: Scope) -> bool:
+    """Whether every member is in a queue of the scope."""
+    return scope.queues is None or not sql.rows(
+        "SELECT 1 FROM jobs_job WHERE batch_id = %s AND queue <> ALL(%s) LIMIT 1",
+        [batch_id, sorted(scope.queues)],
+    )
+
+
+def _mean(done: int, begin: datetime, end: datetime | None) -> float:
+    [(seconds,)] = sql.rows(
+        "SELECT extract(epoch FROM coalesce(%s, jobs_clock()) - %s)::float8", [end, begin]
+    )
+    return float(done / max(seconds, 0.001))
+
+
 def _causes(batch_id: UUID) -> dict[str, int]:
     return dict(
         sql.rows(
             "SELECT coalesce(nullif(split_part(error, ':', 1), ''), reason), count(*) "
-            "FROM jobs_job WHERE batch_id = %s AND state = 'failed' GROUP BY 1 ORDER BY 2 DESC, 1 "
-            "LIMIT %s",
-            [batch_id, CAUSES],
+            "FROM (SELECT error, reason FROM jobs_job WHERE batch_id = %s AND state = 'failed' "
+            "LIMIT %s) f GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %s",
+            [batch_id, LOOK_LIMIT, CAUSES],
         )
     )
 
 
 def cancel_rest(batch_id: UUID, *, by: By, reason: str = "", force: bool = False) -> int:
-    """Every member that has not ended is cancelled or asked to stop; answers how many.
+    """Every member within the scope that has not ended is cancelled or asked to stop; answers how
+    many.
 
     In one transaction: a large batch is cancelled by a bulk operation.
     """
@@ -253,7 +273,7 @@ def cancel_rest(batch_id: UUID, *, by: By, reason: str = "", force: bool = False
         with _act("cancel_rest", "cancel_job", batch_id, by, reason) as act:
             act.count = sum(
                 len(cancel_many(ids, by=act.name, reason=reason, force=force))
-                for ids in _members(batch_id, states)
+                for ids in _members(batch_id, states, act.principal.scope)
             )
             act.note(force=force)
             return act.count
@@ -270,12 +290,12 @@ def _act(verb: str, permission: str, batch_id: UUID, by: By, reason: str) -> Ite
 
 
 def retry_failed(batch_id: UUID, *, by: By, reason: str = "", attempts: int = 1) -> int:
-    """Every failed member is retried that can be; answers how many.
+    """Every failed member within the scope is retried that can be; answers how many.
 
     Left alone is whatever has run on in the meantime: by a replay, or under the same key.
     """
     with _act("retry_failed", "retry_job", batch_id, by, reason) as act:
-        act.count = _retry_failed(batch_id, act.name, reason, attempts)
+        act.count = _retry_failed(batch_id, act.principal, reason, attempts)
         return act.count
 
 
@@ -289,9 +309,9 @@ def note(batch_id: UUID, text: str, *, by: By) -> None:
         act.changed({"note": before}, {"note": text})
 
 
-def _retry_failed(batch_id: UUID, by: str, reason: str, attempts: int) -> int:
-    retried = 0
-    for ids in _members(batch_id, "'failed'"):
+def _retry_failed(batch_id: UUID, who: Principal, reason: str, attempts: int) -> int:
+    retried, by = 0, who.name
+    for ids in _members(batch_id, "'failed'", who.scope):
         with transaction.atomic(using=sql.alias()):
             # Before the first retry locks the batch, behind which a finishing member may wait.
             sql.rows(
@@ -308,16 +328,16 @@ def _retry_failed(batch_id: UUID, by: str, reason: str, attempts: int) -> int:
     return retried
 
 
-def _members(batch_id: UUID, states: str) -> Iterable[list[UUID]]:
-    """The ids of the members in these states, in portions, each member once."""
+def _members(batch_id: UUID, states: str, scope: Scope) -> Iterable[list[UUID]]:
+    """The ids of the members in these states within the scope, in portions, each member once."""
     if not sql.rows("SELECT 1 FROM jobs_batch WHERE id = %s", [batch_id]):
         raise UnknownBatch(batch_id)
-    last = UUID(int=0)
+    last, (within, more) = UUID(int=0), scoped(scope)
     while True:
         found = sql.rows(
-            f"SELECT id FROM jobs_job WHERE batch_id = %s AND state IN ({states}) AND id > %s "  # noqa: S608 - constant
-            "ORDER BY id LIMIT %s",
-            [batch_id, last, CHUNK],
+            f"SELECT j.id FROM jobs_job j WHERE batch_id = %s AND state IN ({states}) AND id > %s"  # noqa: S608 - constant
+            f"{within} ORDER BY id LIMIT %s",
+            [batch_id, last, *more, CHUNK],
         )
         if not found:
             return

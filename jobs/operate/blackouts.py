@@ -132,6 +132,9 @@ def _update(
         if unknown := sorted(set(changes) - _CHANGEABLE):
             raise InvalidOption(unknown[0], f"is none of {', '.join(sorted(_CHANGEABLE))}")
         before = _shown(row)
+        if row.open_since is not None and changes.get("scope", row.scope) != row.scope:
+            closures.tell_over(row.pk, row.scope, row.reason)
+            row.open_since = None
         for name, value in changes.items():
             setattr(row, name, value)
         if reason is not None:
@@ -155,6 +158,8 @@ def delete(number: int, *, by: By, reason: str) -> None:
     """The window is gone; what it held may start."""
     with _act("delete", number, by, checked_reason(reason)) as (act, row):
         act.changed(_shown(row), {})
+        if row.open_since is not None:
+            closures.tell_over(row.pk, row.scope, row.reason)
         row.delete()
         closures.refresh(wait=True)
 

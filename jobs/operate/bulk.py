@@ -104,7 +104,7 @@ def preview(
 ) -> Preview:
     """What ``start`` would do; nothing is done. Raises as ``start`` does."""
     who = _allowed(action, by, "bulk.preview")
-    kept = checked_options(action, options)
+    kept = _checked_options(action, options, who)
     now = _now()
     kinds, skipped = Counter[str](), Counter[str]()
     if _given(ids, query):
@@ -167,7 +167,7 @@ def start(
     not exist within the scope raise UnknownJob or UnknownTarget, and nothing is done.
     """
     who = _allowed(action, by, "bulk.start")
-    kept = checked_options(action, options)
+    kept = _checked_options(action, options, who)
     is_ids = _given(ids, query)
     before = None
     if token is not None:
@@ -205,7 +205,7 @@ def carry_out(
     **options: Any,
 ) -> Bulk:
     """The same, for whoever has asked and written down already."""
-    kept, careful = checked_options(action, options), checked_care(action, care)
+    kept, careful = _checked_options(action, options, who), checked_care(action, care)
     is_ids, now = _given(ids, query), _now()
     bulk = Bulk(
         id=uuid7(),
@@ -239,8 +239,10 @@ def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     with acts.on(
         "bulk.proceed", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
         needs_reason=True, place=_place(bulk_id, by),
-    ):  # fmt: skip
+    ) as act:  # fmt: skip
         bulk = find(bulk_id, by=by)
+        if not act.principal.may(permission := action_of(bulk.action).permission):
+            raise Denied(permission)
         if bulk.is_over:
             raise NotAllowed("proceed", bulk_id, bulk.state, ["gathering", "canary", "running"])
         _carry(bulk_id)
@@ -300,13 +302,14 @@ def every(*, by: By, limit: int = 100, before: UUID | None = None) -> list[Bulk]
     whole("limit", limit, 1, IDS_LIMIT)
     scope = principal(by).scope
     found = Bulk.objects.using(sql.alias()).order_by("-created_at", "-id")
+    for name, mine in bulkscan.as_json(scope).items():  # as _sees
+        found = found.filter(**{f"scope__{name}__contained_by": mine})
     if before is not None:
         last = find(before, by=by)
         found = found.filter(created_at__lte=last.created_at).exclude(
             created_at=last.created_at, id__gte=last.id
         )
-    return [bulk for bulk in found[: limit if scope.is_everything else IDS_LIMIT]
-            if _sees(scope, bulk)][:limit]  # fmt: skip
+    return list(found[:limit])
 
 
 def items(
@@ -365,6 +368,14 @@ def _allowed(action: str, by: By, what: str) -> Principal:
         if not who.may(permission):
             raise acts.deny(Denied(permission), by, what, kind="bulk")
     return who
+
+
+def _checked_options(action: str, options: dict[str, Any], who: Principal) -> dict[str, Any]:
+    """The options as they are kept; jobs are moved to no queue outside the scope."""
+    kept = checked_options(action, options)
+    if not who.scope.covers(queue=kept.get("queue")):
+        raise InvalidOption("queue", f"there is no queue {kept['queue']!r}")
+    return kept
 
 
 def _now() -> datetime:

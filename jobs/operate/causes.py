@@ -61,13 +61,17 @@ WITH s AS (SELECT j.fingerprint, j.kind, sum(j.count)::bigint AS count, min(j.fi
   FROM jobs_causeseen j WHERE {where} GROUP BY 1, 2),
 g AS (SELECT fingerprint, sum(count)::bigint AS count, min(first_at) AS first_at,
     max(last_at) AS last_at, jsonb_object_agg(kind, count)::text AS kinds FROM s GROUP BY 1)
-SELECT k.fingerprint, k.sample, k.state, k.ignored_until, k.note, k.decided_by, k.decided_at,
+SELECT k.fingerprint, {sample}, k.state, k.ignored_until, k.note, k.decided_by, k.decided_at,
   k.reopened, g.count, (SELECT count(*) FROM (SELECT 1 FROM jobs_deadletter j
     WHERE j.fingerprint = k.fingerprint AND j.state = 'open' {scope} LIMIT %s) o),
   g.first_at, g.last_at, g.kinds
 FROM jobs_cause k JOIN g USING (fingerprint)
 WHERE k.state = ANY(%s) ORDER BY g.last_at DESC, k.fingerprint LIMIT %s
 """
+
+_SAMPLE = """coalesce((SELECT j.summary FROM jobs_deadletter j
+    WHERE j.fingerprint = k.fingerprint AND j.state = 'open' {scope}
+    ORDER BY j.opened_at DESC LIMIT 1), split_part(k.sample, ': ', 1))"""
 
 
 def every(*states: str, by: By, limit: int = 100) -> list[Cause]:
@@ -91,8 +95,11 @@ def find(fingerprint: str, *, by: By) -> Cause:
 
 def _read(where: str, parameters: list[Any], states: list[str], by: By, limit: int) -> list[Cause]:
     scope, more = scoped(principal(by).scope)
-    statement = _LIST.format(where=where + scope, scope=scope)
-    rows = sql.rows(statement, [*parameters, *more, *more, OPEN_LIMIT, states, limit])
+    # The first one to die of it may be somebody else's, and its words with it.
+    sample = _SAMPLE.format(scope=scope) if scope else "k.sample"
+    statement = _LIST.format(where=where + scope, scope=scope, sample=sample)
+    samples = more if scope else []
+    rows = sql.rows(statement, [*parameters, *more, *samples, *more, OPEN_LIMIT, states, limit])
     found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
     return [Cause(**{**one, "kinds": json.loads(one["kinds"])}) for one in found]
 

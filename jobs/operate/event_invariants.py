@@ -63,4 +63,18 @@ WHERE o.held AND o.occurred_at < jobs_clock() - %(patience)s * interval '1 s'
         _LATE + ": it lets them go within a minute",
         "whoever publishes or discards an event lets go what waited for it",
     ),
+    Invariant(
+        "waiting_delivery_has_job",
+        "A delivery of a webhook waits exactly as long as a job is to send it.",
+        """
+WITH newest AS (SELECT id, state, job_id FROM jobs_webhookdelivery
+  ORDER BY created_at DESC, id DESC LIMIT %(depth)s)
+SELECT d.id::text, coalesce('its job is ' || j.state, 'its job is not there')
+FROM newest d LEFT JOIN jobs_job j ON j.id = d.job_id
+WHERE d.state = 'waiting'
+  AND (j.state IS NULL OR j.state NOT IN ('blocked', 'pending', 'queued', 'running'))
+""",
+        "send it once more (manage.py jobs webhooks redeliver), or close it by hand",
+        "the trigger jobs_job_close_delivery, whoever ends the job",
+    ),
 )

@@ -13,6 +13,8 @@ from jobs import conf, registry, scopes
 from jobs.engine import closures, leases, rq, sql
 from jobs.errors import InvalidOption
 from jobs.models import DeadLetter, Effect, Job, Lease, Slot
+from jobs.operate.troubles import covers
+from jobs.principals import EVERYTHING, Scope
 from jobs.states import FINAL_STATES, JobState
 
 SHOWN = 10
@@ -69,8 +71,12 @@ class Explanation:
         }
 
 
-def explain(job_id: UUID) -> Explanation:
-    """Why the job is not running, or that it is, or how it ended."""
+def explain(job_id: UUID, scope: Scope = EVERYTHING) -> Explanation:
+    """Why the job is not running, or that it is, or how it ended.
+
+    Where others are in the way, those outside the scope are not counted, and nor are the words told
+    with which somebody has closed more than the scope.
+    """
     if not isinstance(job_id, UUID):
         raise InvalidOption("job_id", f"must be a UUID, got {job_id!r}")
     job = Job.objects.using(sql.alias()).filter(pk=job_id).first()
@@ -78,27 +84,27 @@ def explain(job_id: UUID) -> Explanation:
         reason = Reason("not_found", "there is no job of this id: it never was, or its row is gone")
         return Explanation(job_id, None, (reason,))
     [(now,)] = sql.rows("SELECT jobs_clock()")
-    return Explanation(job_id, job.state, tuple(_reasons(job, now)))
+    return Explanation(job_id, job.state, tuple(_reasons(job, now, scope)))
 
 
-def _reasons(job: Job, now: datetime) -> Iterator[Reason]:
+def _reasons(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
     if job.state in FINAL_STATES:
         yield from _end(job)
         return
     if job.state == JobState.RUNNING:
         yield from _running(job, now)
         return
-    found = list(_waiting(job, now))
+    found = list(_waiting(job, now, scope))
     yield from found
     if job.state == JobState.BLOCKED:
         return
     surroundings = list(_surroundings(job))
     yield from surroundings
     if (not found and not surroundings) or job.state == JobState.QUEUED:
-        yield _turn(job)
+        yield _turn(job, scope)
 
 
-def _waiting(job: Job, now: datetime) -> Iterator[Reason]:
+def _waiting(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
     if job.expires_at is not None and job.expires_at <= now:
         text = f"was to start before {_at(job.expires_at)} and is about to be closed"
         yield Reason("expired", text)
@@ -106,10 +112,10 @@ def _waiting(job: Job, now: datetime) -> Iterator[Reason]:
         yield from _parents(job)
     if job.run_at > now:
         yield _not_due(job)
-    yield from _closures(job)
+    yield from _closures(job, scope)
     if job.state == JobState.PENDING:
         yield from _limits(job)
-        yield from _key(job, now)
+        yield from _key(job, now, scope)
     registry.autodiscover()
     if registry.find(job.kind) is None:
         yield Reason("unknown_kind", f"no handler is registered for kind {job.kind!r}")
@@ -155,7 +161,7 @@ def _parents(job: Job) -> Iterator[Reason]:
 _NOT_SUCCEEDED = ("failed", "cancelled", "expired")
 
 
-def _closures(job: Job) -> Iterator[Reason]:
+def _closures(job: Job, scope: Scope) -> Iterator[Reason]:
     mine = {f"queue:{job.queue}", f"kind:{job.kind}", f"tenant:{job.tenant}"}
     if job.exclusive_key:
         mine.add(f"key:{job.exclusive_key}")
@@ -163,7 +169,8 @@ def _closures(job: Job) -> Iterator[Reason]:
         if mine & set(scopes.spellings(stop.scope)):
             end = "until somebody resumes it" if stop.until is None else f"until {_at(stop.until)}"
             code = "paused" if stop.what == "pause" else "blackout"
-            yield Reason(code, f"{stop.scope} is closed {end}: {stop.words}", stop.until)
+            words = f": {stop.words}" if covers(scope, stop.scope) else ""
+            yield Reason(code, f"{stop.scope} is closed {end}{words}", stop.until)
 
 
 # ---- limits and keys
@@ -218,7 +225,7 @@ def _full(job: Job, scope: str, at_once: int, what: str) -> Iterator[Reason]:
         yield Reason("limit", text, ids=shown)
 
 
-def _key(job: Job, now: datetime) -> Iterator[Reason]:
+def _key(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
     if not job.exclusive_key:
         return
     slot = Slot.objects.using(sql.alias()).filter(key=job.exclusive_key).first()
@@ -234,6 +241,7 @@ def _key(job: Job, now: datetime) -> Iterator[Reason]:
             [job.exclusive_key, not job.preempts, job.rank, job.id],
         )
         if before != "0":
+            before = before if scope.is_everything else "others"
             text = f"key {job.exclusive_key!r} is free, and {before} wait for it before this job"
             yield Reason("key_queue", text)
 
@@ -288,8 +296,10 @@ def _surroundings(job: Job) -> Iterator[Reason]:
         yield Reason("no_dispatcher", f"{text}: start manage.py jobs dispatch")
 
 
-def _turn(job: Job) -> Reason:
+def _turn(job: Job, scope: Scope) -> Reason:
     if job.state == JobState.QUEUED:
+        if scope.tenants is not None:
+            return Reason("queued", "is queued and waits for a free slot")
         before = _count(
             "SELECT 1 FROM jobs_job WHERE queue = %s AND state = 'queued' "
             "AND (queued_at, id) < (%s, %s)",

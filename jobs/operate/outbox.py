@@ -111,12 +111,13 @@ def _decided(
     ) as act:  # fmt: skip
         sql.rows("SELECT pg_advisory_xact_lock(%s)", [outbox.LOCK])
         found = sql.rows(
-            "SELECT state, event_id, topic, key, tenant FROM jobs_outbox WHERE id = %s FOR UPDATE",
+            "SELECT audience, state, event_id, topic, key, tenant FROM jobs_outbox "
+            "WHERE id = %s FOR UPDATE",
             [number],
         )
-        if not found:
+        if not found or not (act.principal.is_staff or found[0][0] == "tenant"):
             raise UnknownTarget("event", number)
-        state, event_id, topic, key, tenant = found[0]
+        _, state, event_id, topic, key, tenant = found[0]
         if state not in allowed:
             states = " or ".join(str(s) for s in allowed)
             raise EventError(

@@ -115,7 +115,7 @@ def overview(*, by: By) -> Overview:
             rows,
             tuple(workers.workers(by=who)) if who.may("view_worker") and whole else (),
             _causes(scope) if who.may("view_deadletter") else (),
-            _batches(scope) if who.may("view_batch") else (),
+            _batches(scope) if who.may("view_batch") and scope.queues is None else (),
             _actions(scope) if who.may("view_audit") else (),
         )
 

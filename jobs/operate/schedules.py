@@ -20,12 +20,12 @@ from jobs.engine import sql, timetables
 from jobs.engine.timetables import Row, schedule_place
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
-from jobs.names import label_problem
+from jobs.names import PLATFORM, label_problem
 from jobs.operate import acts
 from jobs.operate.bulkplans import whole
 from jobs.operate.targets import Place
 from jobs.payloads import Payload
-from jobs.principals import By
+from jobs.principals import By, Principal
 from jobs.timetable import Missed, Overlap
 
 PREVIEW_LIMIT = 100
@@ -46,6 +46,7 @@ def create(
 ) -> Schedule:
     """The schedule exists and makes its jobs from now on. Options as for ``jobs.schedule``."""
     with _act("create", name, by, reason, place=place_of(payload, options)) as act:
+        _check_kind(payload, by)
         made = timetable.timetable(
             name,
             payload,
@@ -61,6 +62,12 @@ def create(
         row = find(name)
         act.changed({}, shown(row))
         return row
+
+
+def _check_kind(payload: object, by: By) -> None:
+    """Code may have the platform's own jobs made; people and programs may not."""
+    if isinstance(by, Principal) and str(getattr(payload, "kind", "")).startswith(PLATFORM):
+        raise InvalidOption("kind", f"{payload.kind!r} is one of the platform's own jobs")  # type: ignore[attr-defined]
 
 
 def place_of(payload: object, options: Mapping[str, Any]) -> Place:
@@ -125,7 +132,9 @@ def edit(
         else:
             zone = time_zone or (row.time_zone if cron and row.cron else None)
         kept = timetable.revived(before.options) if options is None else options
-        if payload is None:
+        if payload is not None:
+            _check_kind(payload, by)
+        else:
             model = registry.get(row.kind).payload
             payload = model.from_text(row.payload, row.payload_version, schedule_place(name))
         made = timetable.timetable(

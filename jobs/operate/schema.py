@@ -59,10 +59,12 @@ FUNCTIONS = (
     "jobs_tell_breaker",
     "jobs_tell_effect",
     "jobs_audit_fixed",
+    "jobs_close_delivery",
 )
 TELLERS = {
     "jobs_job_tell": "jobs_job",
     "jobs_job_remember": "jobs_job",
+    "jobs_job_close_delivery": "jobs_job",
     "jobs_attempt_tell": "jobs_attempt",
     "jobs_batch_tell": "jobs_batch",
     "jobs_limiter_tell": "jobs_limiter",
@@ -73,7 +75,8 @@ TELLERS = {
     "jobs_feed_fixed": "jobs_feed",
     "jobs_audit_fixed": "jobs_audit",
 }
-"""The triggers that tell events, and those that keep feed and audit as they are, by table."""
+"""The triggers that tell events or what else has to be known, and those that keep feed and audit as
+they are, by table."""
 TABLES = tuple(sorted(m._meta.db_table for m in apps.get_app_config("jobs").get_models()))
 
 _LETTER_BIRTHS = frozenset({DeadLetterState.OPEN})

@@ -32,8 +32,8 @@ SELECT value FROM t WHERE starts_with(value, %s)
 def suggestions(key: str, start: str = "", *, by: By, limit: int = 20) -> list[str]:
     """Values that may follow the key; never read from jobs.
 
-    Tags, workers and error classes are other people's data: only those who see everything get
-    them.
+    Tags, queues, workers and error classes are other people's data: only those who see everything
+    get them. Whose scope names queues gets those.
     """
     scope = principal(by).scope
     if key == "kind":
@@ -43,6 +43,6 @@ def suggestions(key: str, start: str = "", *, by: By, limit: int = 20) -> list[s
             return sorted(name for name in scope.queues if name.startswith(start))[:limit]
         if not in_scope(scope) and key == "tag":
             return [row[0] for row in sql.rows(_TAGS, [start, limit, start]) if row[0]]
-        if key in _SUGGESTIONS and (key == "queue" or not in_scope(scope)):
+        if key in _SUGGESTIONS and not in_scope(scope):
             return [row[0] for row in sql.rows(_SUGGESTIONS[key], [start, limit])]
     return []

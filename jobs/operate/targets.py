@@ -22,6 +22,7 @@ class Place(NamedTuple):
 EVERYBODYS = Place("", "")
 """Of what concerns all tenants and queues."""
 
+# A webhook is told of jobs of all queues, so that it is nobody's who sees only some.
 _PLACES = {
     "job": "SELECT tenant, queue FROM jobs_job WHERE id = %s",
     "batch": "SELECT tenant, NULL FROM jobs_batch WHERE id = %s",
@@ -29,6 +30,9 @@ _PLACES = {
     "event": "SELECT tenant, NULL FROM jobs_outbox WHERE id = %s",
     "effect": "SELECT j.tenant, j.queue FROM jobs_effect e JOIN jobs_job j ON j.id = e.job_id "
     "WHERE e.id = %s",
+    "webhook": "SELECT tenant, '' FROM jobs_webhook WHERE id = %s",
+    "delivery": "SELECT w.tenant, '' FROM jobs_webhookdelivery d "
+    "JOIN jobs_webhook w ON w.id = d.webhook_id WHERE d.id = %s",
     "breaker": "SELECT '', '' FROM jobs_breaker WHERE name = %s",
 }
 _TYPES: dict[str, type] = {
@@ -37,6 +41,8 @@ _TYPES: dict[str, type] = {
     "deadletter": int,
     "event": int,
     "effect": int,
+    "webhook": UUID,
+    "delivery": UUID,
 }
 
 

@@ -93,7 +93,7 @@ def read(scope: Scope) -> Notes:
 def _take(notes: Notes, row: tuple[Any, ...], scope: Scope) -> None:
     what, name, text, number, at, queues, kind, place = row
     whole = scope.is_everything
-    if what == "closed" and _covers(scope, name):
+    if what == "closed" and covers(scope, name):
         notes.closures[name] = text
     elif what == "limit":
         notes.limits[name.removeprefix("queue:")] = int(number)
@@ -113,12 +113,13 @@ def _take(notes: Notes, row: tuple[Any, ...], scope: Scope) -> None:
         notes.transaction = float(number)
 
 
-def _covers(scope: Scope, closed: str) -> bool:
+def covers(scope: Scope, closed: str) -> bool:
+    """Whether what is closed is within the scope alone, so that the reason may be told there."""
     what, _colon, name = closed.partition(":")
     if what == "queue":
         return scope.tenants is None and scope.covers(queue=name)
     if what == "tenant":
-        return scope.covers(tenant=name)
+        return scope.is_everything or (scope.tenants is not None and name in scope.tenants)
     return scope.is_everything
 
 

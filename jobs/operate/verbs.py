@@ -78,7 +78,15 @@ VERBS = (
     Verb("cause.retry_all", "cause", "resolve_deadletter", True, "causes.retry_all"),
     Verb("cause.replay_all", "cause", "resolve_deadletter", True, "causes.replay_all"),
     Verb("cause.discard_all", "cause", "resolve_deadletter", True, "causes.discard_all"),
+    Verb("webhook.create", "webhook", "manage_webhook", True, "webhooks.create"),
+    Verb("webhook.edit", "webhook", "manage_webhook", True, "webhooks.edit"),
+    Verb("webhook.pause", "webhook", "manage_webhook", True, "webhooks.pause"),
+    Verb("webhook.resume", "webhook", "manage_webhook", True, "webhooks.resume"),
+    Verb("webhook.rotate_secret", "webhook", "manage_webhook", True, "webhooks.rotate_secret"),
+    Verb("webhook.delete", "webhook", "manage_webhook", True, "webhooks.delete"),
+    Verb("webhook.ping", "webhook", "manage_webhook", True, "webhooks.ping"),
+    Verb("webhook.redeliver", "delivery", "manage_webhook", True, "webhooks.redeliver"),
 )
-"""Webhooks and API keys are added where those live."""
+"""API keys are added where those live."""
 
 BY_NAME = {verb.name: verb for verb in VERBS}

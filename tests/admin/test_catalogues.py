@@ -24,7 +24,7 @@ MARKS = {
 }  # fmt: skip
 """Functions that translate, and how many of their arguments are texts."""
 Text = tuple[str, ...]
-_LITERAL = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+_LITERAL = r"""u?(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 _CALL = re.compile(rf"\b(?:n?gettext|_)\(({_LITERAL})(?:, ?({_LITERAL}))?")
 _PLACE = re.compile(r"%\(\w+\)[sd]|%%|\{\w*\}")
 

@@ -13,6 +13,7 @@ from django.test import Client
 from jobs.operate import apikeys
 from jobs.principals import every_permission
 from tests.jobs.conftest import set_clock  # noqa: F401 - a fixture
+from tests.privacy import vault
 
 
 class Caller:
@@ -50,6 +51,8 @@ def fresh_counts(settings: Any) -> Iterator[None]:
     """Nobody has asked anything yet, and one test may ask much."""
     settings.JOBS = {
         **settings.JOBS,
+        **vault.KEYS,
+        "WEBHOOKS": True,
         "API_RATES": {"read": "100000/m", "write": "100000/m", "refused": "100000/m"},
     }
     cache.clear()

@@ -39,6 +39,8 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "queue_override": {"until": "2099-01-01T00:00:00Z", "at_once": 1},
     "batch_note": {"text": "a note"},
     "cause_note": {"text": "a note"},
+    "webhook_create": {"url": "https://a.example.com/", "tenant": "other"},
+    "webhook_edit": {"name": "other name"},
     "deploy_mark": {"version": "1.2.3"},
     "bulk_preview": {"action": "cancel", "query": "state:pending"},
     "bulk_start": {"action": "cancel", "query": "state:pending", "token": "none"},

@@ -18,7 +18,7 @@ def test_a_cache_of_each_process_apart_is_a_warning(settings: Any) -> None:
     settings.DEBUG = False
 
     def found() -> set[str | None]:
-        return {message.id for message in run_checks(tags=["jobs"])}
+        return {message.id for message in run_checks(tags=["jobs"], include_deployment_checks=True)}
 
     assert "jobs.W050" in found()
     shared = "django.core.cache.backends.db.DatabaseCache"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.test import Client
+from ninja import Schema
 
 from config.api import api
 from jobs.principals import every_permission
@@ -30,6 +32,20 @@ COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 def test_the_committed_document_is_that_of_the_code() -> None:
     schema = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/v1/"), default=str))
     assert schema == json.loads(COMMITTED.read_text()), "run `python -m tests.api.document`"
+
+
+def test_no_two_schemas_share_a_name() -> None:
+    """The document keeps one schema of each name, whatever the operations mean by it."""
+    ours = [one for one in set(schemas(Schema)) if one.__module__.startswith(("jobs.", "emailgw."))]
+    names = [one.__name__ for one in ours]
+    assert sorted(names) == sorted(set(names))
+    assert len(names) > 150
+
+
+def schemas(of: type) -> Iterator[type]:
+    for one in of.__subclasses__():
+        yield one
+        yield from schemas(one)
 
 
 def test_operations_have_ids_of_their_own_and_known_permissions() -> None:

@@ -6,7 +6,8 @@ from datetime import time
 from typing import Any
 
 import jobs
-from jobs.models import Effect
+from jobs.ids import uuid7
+from jobs.models import Effect, Webhook, WebhookDelivery
 from jobs.operate import apikeys, batches, blackouts, bulk, schedules
 from tests.jobs import factories
 from tests.specimens.handlers import Noop
@@ -35,7 +36,9 @@ def made() -> dict[str, Any]:
     factories.sql("INSERT INTO jobs_breaker (name) VALUES ('theirs')")
     factories.sql("INSERT INTO jobs_worker (name, queues) VALUES ('other-worker', '{default}')")
     [(cause,)] = factories.sql("SELECT fingerprint FROM jobs_deadletter WHERE id = %s", [letter])
+    webhook = _webhook()
     return {
+        **webhook,
         "worker": "other-worker",
         "cause": cause,
         "job_id": claim.id,
@@ -49,6 +52,18 @@ def made() -> dict[str, Any]:
         "apikey": key.pk,
         "bulk_id": operation.id,
     }
+
+
+def _webhook() -> dict[str, Any]:
+    found = Webhook.objects.create(
+        tenant=TENANT, url="https://a.example.com/", topics=["*"], expression=".*",
+        secrets=[{"secret": "whsec_b3RoZXI=", "until": None}],
+    )  # fmt: skip
+    delivery = WebhookDelivery.objects.create(
+        webhook=found, event_id=uuid7(), topic="test.told", key="k", sequence=1, data={},
+        state="failed", closed_at=found.created_at,
+    )  # fmt: skip
+    return {"webhook_id": found.pk, "delivery_id": delivery.pk}
 
 
 def fingerprint() -> list[Any]:
@@ -70,5 +85,7 @@ def fingerprint() -> list[Any]:
         "SELECT fingerprint, state, note FROM jobs_cause",
         "SELECT id, note FROM jobs_batch",
         "SELECT version FROM jobs_deploy",
+        "SELECT id, state, name, url FROM jobs_webhook",
+        "SELECT id, state, job_id FROM jobs_webhookdelivery",
     )
     return [sorted(map(str, factories.sql(query))) for query in queries]

@@ -88,6 +88,30 @@ SURFACE = [
 ]
 
 
+MODULES = {
+    "jobs.logs": ["BindingFilter", "ConsoleFormatter", "JsonFormatter", "binding", "configure"],
+    "jobs.middleware": ["RequestMiddleware"],
+    "jobs.operate.webhooks": [
+        "Made", "create", "delete", "deliveries", "edit", "every", "find", "pause", "ping",
+        "redeliver", "resume", "rotate_secret",
+    ],
+    "jobs.realtime.access": ["AUTHENTICATORS"],
+    "jobs.realtime.urls": ["urlpatterns", "websocket_urlpatterns"],
+    "jobs.webhooks": ["BadSignature", "sign", "verify"],
+}  # fmt: skip
+"""Names of modules that programs may rely on, too."""
+
+
+@pytest.mark.parametrize(("module", "names"), MODULES.items())
+def test_public_modules_have_these_names_and_say_what_they_are(
+    module: str, names: list[str]
+) -> None:
+    found = import_module(module)
+    for name in names:
+        made = getattr(found, name)
+        assert not callable(made) or made.__doc__, name
+
+
 def test_the_public_names_are_these() -> None:
     assert jobs.__all__ == SURFACE
 

@@ -13,6 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.aged import statement_durations
 from benchmarks.result import Check, median_run, paired_ratio, spread
 from benchmarks.workloads import WORKLOADS
+from tests.admin.screens import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -115,3 +116,14 @@ def test_a_statements_duration_is_that_of_all_its_steps() -> None:
     found = statement_durations(LOG.splitlines(keepends=True))
     assert found["claim"] == [pytest.approx(5.5)]
     assert found["dispatch"] == [pytest.approx(0.3)]
+
+
+def test_every_screen_of_the_admin_is_measured() -> None:
+    path = report.OUT / "quick.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks", "--quick", "admin_1m"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = json.loads(path.read_text())["workloads"]["admin_1m"]["jobdesk"]
+    assert list(found) == NAMES
+    assert all(0 < figures["queries"] <= 40 for figures in found.values())

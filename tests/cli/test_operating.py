@@ -14,10 +14,12 @@ from django.core.management import CommandError, call_command
 import jobs
 from jobs import testing
 from jobs.cli import operating, watch
+from jobs.engine import webhooks
 from jobs.management.commands.jobs import Command
 from jobs.models import Audit, Bulk
 from jobs.operate import verbs
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
+from tests.privacy import vault
 
 pytestmark = pytest.mark.django_db
 
@@ -172,3 +174,42 @@ def test_exit_codes_tell_done_refused_and_wrong(arguments: tuple[str, ...], code
 
 def test_the_groups_are_made(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "groups", "--json"))["jobs operator"] > 0
+
+
+def test_webhooks_are_made_and_shown_without_their_secrets(
+    capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    settings.JOBS = {**vault.KEYS, "WEBHOOKS": True}
+    webhooks.register()
+    made = json.loads(
+        run(
+            capsys,
+            "webhooks",
+            "create",
+            "https://a.example.com/",
+            "--tenant=acme",
+            "--topics=order.*",
+            "--topics=mail.*",
+            "--reason=new",
+            "--json",
+        )
+    )
+    run(capsys, "webhooks", "ping", made["id"], "--reason=there?")
+    [sent] = json.loads(run(capsys, "webhooks", "deliveries", made["id"], "--json"))
+    assert sent["topic"] == "jobs.webhook.ping" and "data" not in sent
+    assert "waiting" in run(capsys, "webhooks", "deliveries", made["id"])
+    [listed] = json.loads(run(capsys, "webhooks", "list", "--json"))
+    assert listed["topics"] == ["order.*", "mail.*"] and "secrets" not in listed
+    shown = run(capsys, "webhooks", "show", made["id"])
+    assert made["secret"] not in shown and "a.example.com" in shown
+    run(capsys, "webhooks", "pause", made["id"], "--reason=late")
+    with pytest.raises(CommandError, match="it is paused"):
+        run(capsys, "webhooks", "ping", made["id"], "--reason=there?")
+    webhooks.unregister()
+
+
+def test_a_key_is_made_with_several_permissions(capsys: pytest.CaptureFixture[str]) -> None:
+    told = run(capsys, "api-keys", "create", "site", "view_job,cancel_job", "--reason=x", "--json")
+    made = json.loads(told)
+    assert made["key"]["permissions"] == ["cancel_job", "view_job"]
+    assert made["text"].startswith("jd_live_") and "secret_hash" not in told

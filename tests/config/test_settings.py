@@ -169,3 +169,29 @@ def test_words_and_flags(
         environment.flag("SOME", default=True)
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith("SOME: must be one of")
+
+
+LINE = (
+    "import django, logging; django.setup(); "
+    "logging.getLogger('jobs.x').warning('mail to ann.b@example.com')"
+)
+
+
+@pytest.mark.parametrize("chosen", ["json", "console", None])
+def test_the_format_of_logs_is_a_setting(data: Path, chosen: str | None) -> None:
+    given = {} if chosen is None else {"LOG_FORMAT": chosen}
+    module = {"DJANGO_SETTINGS_MODULE": "config.settings"}
+    found = run(data, "-c", LINE, **GIVEN, **module, **given, SECRET_KEY="k")
+    line = one_line(found.stderr)
+    assert "ann.b" not in line
+    if chosen == "json":
+        told = json.loads(line)
+        assert (told["level"], told["logger"]) == ("WARNING", "jobs.x")
+    else:
+        assert " WARNING jobs.x mail to " in line and not line.startswith("{")
+
+
+def test_another_format_of_logs_is_one_line(data: Path) -> None:
+    found = run(data, "-c", SHOW, **GIVEN, SECRET_KEY="k", LOG_FORMAT="xml")
+    assert found.returncode == 2
+    assert one_line(found.stderr).startswith("LOG_FORMAT: ")

@@ -43,7 +43,11 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     wait_until(lambda: "Ctrl-C ends the demo" in program.logged(), 30)
     assert f"Admin:    http://127.0.0.1:{port}/admin/" in program.logged()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=5) as page:
-        assert b"csrfmiddlewaretoken" in page.read()
+        text = page.read().decode()
+    assert "csrfmiddlewaretoken" in text
+    style = re.findall(r'href="(/static/admin/[^"]+\.css)"', text)[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=5) as sheet:
+        assert (sheet.status, sheet.headers["Content-Type"]) == (200, "text/css")
     told = dict(re.findall(r"^(API|Key): +(\S+)$", program.logged(), re.MULTILINE))
     assert told["API"] == f"http://127.0.0.1:{port}/api/v1/docs"
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/docs", timeout=5) as page:
@@ -55,4 +59,6 @@ def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     family = program.family()
     program.send(signal.SIGINT)
     assert program.ended() == 0, program.logged()
+    assert fleet.value("SELECT count(*) FROM jobs_apikey WHERE revoked_at IS NULL") == 0
+    assert fleet.value("SELECT count(*) FROM jobs_schedule") == 0
     assert not any(map(is_alive, family))

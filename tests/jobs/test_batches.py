@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 import jobs
 from jobs.engine.reconcile import expire
@@ -274,6 +275,26 @@ def test_progress_tells_rate_and_what_is_left(set_clock: Any) -> None:
     set_clock(start + timedelta(hours=1))
     later = batches.progress(batch_id)
     assert (later.rate, later.eta) == (0.0, None)
+
+
+def test_large_batches_are_not_walked_to_tell_how_fast_they_go(
+    set_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = datetime(2040, 1, 1, tzinfo=UTC)
+    set_clock(start)
+    batch_id, ids = members(4)
+    claims_ = [claim_again(job_id) for job_id in ids[:2]]
+    set_clock(start + timedelta(seconds=20))
+    succeed(*claims_)
+    set_clock(start + timedelta(seconds=100))
+    monkeypatch.setattr(batches, "LOOK_LIMIT", 3)
+
+    with CaptureQueriesContext(connection) as queries:
+        progress = batches.progress(batch_id)
+
+    assert progress.rate == pytest.approx(0.02)
+    assert progress.eta == pytest.approx(100)
+    assert not [one["sql"] for one in queries if "FROM jobs_job WHERE" in one["sql"]]
 
 
 def test_progress_tells_causes_the_most_frequent_first() -> None:

@@ -19,6 +19,13 @@ from jobs.router import JobsRouter
 JSON = "rq.serializers.JSONSerializer"
 
 
+@pytest.fixture(autouse=True)
+def shared_cache(settings: Any) -> None:
+    """As a sound project has it."""
+    shared = "django.core.cache.backends.db.DatabaseCache"
+    settings.CACHES = {"default": {"BACKEND": shared, "LOCATION": "cache"}}
+
+
 def messages(deploy: bool = False) -> dict[str, str]:
     found = run_checks(tags=["jobs"], include_deployment_checks=deploy)
     return {str(message.id): f"{message.msg} {message.hint or ''}" for message in found}

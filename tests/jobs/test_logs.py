@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 import jobs
 from jobs import logs, registry
@@ -232,7 +233,7 @@ def test_lines_are_kept_below_the_level_of_the_logger_and_shown_from_their_place
 ) -> None:
     quiet = logging.getLogger("tests.quiet")
     quiet.setLevel(logging.ERROR)
-    mine = logs.AttemptLog(quiet, {"job_id": "7"})
+    mine = logs.AttemptLog.of(quiet, job_id="7")
     mine.info("kept")
     mine.debug("not kept")
     mine.error("both %s", "x" * 5000, extra={"size": 1})
@@ -241,6 +242,39 @@ def test_lines_are_kept_below_the_level_of_the_logger_and_shown_from_their_place
     [shown] = caplog.records
     assert shown.filename == "test_logs.py"
     assert (vars(shown)["job_id"], vars(shown)["size"]) == ("7", 1)
+
+
+def test_a_bound_logger_adds_fields_and_keeps_its_lines_with_the_others(
+    written: list[str],
+) -> None:
+    mine = logs.AttemptLog.of(logging.getLogger("tests.attempt"), job_id="7")
+    mine.bind(step="two").info("n is %d", 2, size=3, name="odd")
+    assert mine.lines()[0].endswith("INFO n is 2")
+    told = json.loads(written[0])
+    assert (told["message"], told["job_id"], told["step"], told["size"]) == (
+        "n is 2",
+        "7",
+        "two",
+        3,
+    )
+    assert told["name_"] == "odd"
+
+
+def test_structlogs_own_loggers_go_the_same_way(written: list[str]) -> None:
+    before = structlog.get_config()
+    logs.configure()
+    try:
+        with logs.binding(kind="a.kind"), structlog.contextvars.bound_contextvars(theirs=1):
+            try:
+                raise ValueError(f"no {SECRET}")
+            except ValueError:
+                structlog.get_logger("theirs").exception("it %s", "failed", password="p" * 9)
+    finally:
+        structlog.configure(**before)
+    [told] = [json.loads(text) for text in written]
+    assert (told["message"], told["kind"], told["theirs"]) == ("it failed", "a.kind", 1)
+    assert "ValueError" in told["exception"] and "hunter2" not in written[0]
+    assert "ppp" not in written[0]
 
 
 @pytest.mark.django_db

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from jobs.engine.claims import Success
 from jobs.engine.relay import Relay
 from jobs.errors import EventError
 from jobs.models import Feed, Outbox
+from jobs.operate import blackouts
 from jobs.operate import outbox as desk
 from jobs.operate.pauses import pause, resume
 from jobs.states import OUTBOX_EDGES, OutboxState, moves
@@ -317,6 +318,60 @@ def test_a_deduplicated_enqueue_tells_both_ids() -> None:
     told = payloads("jobs.job.deduplicated")
     assert [p["job"] for p in told] == [str(first)] * 2
     assert len({p["instead_of"] for p in told} | {str(first)}) == 3
+
+
+def test_a_window_that_begins_and_ends_is_told_once(
+    set_clock: Callable[[datetime | None], None],
+) -> None:
+    who: dict[str, Any] = {"by": "ann", "reason": "backup"}
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    def topics() -> list[tuple[str, str]]:
+        found = told("jobs.scope.blackout*")
+        assert {e.audience for e in found} <= {"staff"}
+        return [(e.topic.rpartition("_")[2], e.payload["scope"]) for e in found]
+
+    set_clock(noon - timedelta(hours=1))
+    made = blackouts.create("queue:mail", time(12), time(13), **who)
+    assert topics() == []
+    set_clock(noon)
+    for _ in range(3):
+        closures.refresh()
+    assert topics() == [("begun", "queue:mail")]
+    [event] = told("jobs.scope.blackout_begun")
+    assert event.payload == {
+        "scope": "queue:mail",
+        "blackout": made.pk,
+        "reason": "backup",
+        "until": "2026-05-01T13:00:00Z",
+    }
+    set_clock(noon + timedelta(hours=1))
+    for _ in range(3):
+        closures.refresh()
+    assert topics()[1:] == [("ended", "queue:mail")]
+    set_clock(noon + timedelta(days=1))
+    closures.refresh()
+    blackouts.update(made.pk, by="ann", scope="queue:post")
+    blackouts.enable(made.pk, False, **who)
+    blackouts.enable(made.pk, True, **who)
+    blackouts.delete(made.pk, **who)
+    closures.refresh()
+    assert topics()[2:] == [
+        ("begun", "queue:mail"),
+        ("ended", "queue:mail"),
+        ("begun", "queue:post"),
+        ("ended", "queue:post"),
+        ("begun", "queue:post"),
+        ("ended", "queue:post"),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_who_look_at_the_same_time_tell_of_a_window_once() -> None:
+    blackouts.create("queue:mail", time(0), time(0), by="ann", reason="all day")
+    sql("UPDATE jobs_blackout SET open_since = NULL")
+    at_once([lambda: closures.refresh(wait=True)] * 4)
+    assert len(told("jobs.scope.blackout_begun")) == 2  # at its creation, and now
 
 
 def test_pauses_are_told_with_who_and_why(

@@ -874,7 +874,7 @@ def test_the_command_pauses_resumes_runs_and_looks_ahead(clock: Clock) -> None:
         (("pause", "tidy", "--reason", ""), "reason: is empty"),
         (("pause", "tidy", "--reason", "x", "--until", "2031-01-01"), "needs a time zone"),
         (("pause", "tidy", "--reason", "x", "--until", "soon"), "is no time"),
-        (("preview", "tidy", "--count", "1000"), "count: must lie between"),
+        (("preview", "tidy", "--count", "1000"), "count: must be a whole number from 1 to 100"),
         (("preview", "tidy", "--count", "0"), "must be at least 1"),
         (("resume", "tidy", "--reason", "x"), "is not paused"),
     ],

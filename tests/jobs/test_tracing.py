@@ -6,6 +6,7 @@ import subprocess
 import sys
 import timeit
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,25 @@ def test_a_trace_goes_from_the_request_through_the_job(
     told = found["jobs attempt"].attributes or {}
     assert told["jobs.job"] == str(claim.id)
     assert (told["jobs.kind"], told["jobs.attempt"]) == (Traced.kind, 1)
+
+
+def test_the_wait_is_a_span_from_the_due_time_to_the_start(
+    spans: Callable[[], dict[str, ReadableSpan]], handle: Callable[..., None]
+) -> None:
+    handle(lambda ctx, payload: None)
+    claim = a_claim(Traced())
+    jobs.Job.objects.filter(pk=claim.id).update(
+        created_at=datetime(2030, 1, 1, 11, tzinfo=UTC),
+        run_at=datetime(2030, 1, 1, 12, tzinfo=UTC),
+        started_at=datetime(2030, 1, 1, 12, 0, 7, 250_001, tzinfo=UTC),
+    )
+    run(claim)
+    found = spans()
+    wait = found["jobs wait"]
+    assert wait.start_time == 1_893_499_200 * 10**9
+    assert wait.end_time == wait.start_time + 7_250_001_000
+    assert parent(wait) == parent(found["jobs attempt"]) == span_id(found["jobs enqueue"])
+    assert (wait.attributes or {})["jobs.job"] == str(claim.id)
 
 
 def test_children_belong_to_the_attempt(

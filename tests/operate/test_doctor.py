@@ -10,18 +10,21 @@ from uuid import UUID
 
 import pytest
 from django.db import InternalError, connection
+from django.test import override_settings
 
 import jobs
 from jobs.engine import claims, dispatch, leases, outbox
+from jobs.engine import webhooks as telling
 from jobs.ids import uuid7
 from jobs.models import Outbox
-from jobs.operate import bulk
+from jobs.operate import bulk, webhooks
 from jobs.operate import outbox as desk
 from jobs.operate.doctor import EVERY, check, violations
 from jobs.operate.invariants import Invariant
 from jobs.operate.schema import FUNCTIONS, GUARDED, tables
 from jobs.outcomes import Fault, decide
 from jobs.testing import run_jobs
+from tests.privacy import vault
 from tests.specimens.handlers import Fail, Noop
 
 pytestmark = pytest.mark.django_db
@@ -327,6 +330,16 @@ def written() -> int:
     return int(Outbox.objects.get().id)
 
 
+def delivering() -> UUID:
+    """A delivery whose job waits."""
+    with override_settings(JOBS={**vault.KEYS, "WEBHOOKS": True}):
+        telling.register()
+        made = webhooks.create("https://a.example.com/", tenant="", by="tester", reason="test")
+        found = webhooks.ping(made.id, by="tester", reason="test")
+        telling.unregister()
+    return found
+
+
 EVENT_PLANTS: dict[str, tuple[Any, str, str]] = {
     "feed_has_no_gap": (
         relayed,
@@ -349,6 +362,11 @@ EVENT_PLANTS: dict[str, tuple[Any, str, str]] = {
         "WHERE id = %s) UPDATE jobs_outbox SET state = 'discarded', closed_at = jobs_clock() "
         "WHERE state = 'parked'",
         "waits for nothing",
+    ),
+    "waiting_delivery_has_job": (
+        delivering,
+        "UPDATE jobs_webhookdelivery SET job_id = gen_random_uuid() WHERE id = %s",
+        "its job is not there",
     ),
 }
 
@@ -426,6 +444,7 @@ def test_what_waits_for_its_turn_is_not_stuck(wait: str) -> None:
         ("DROP INDEX jobs_job_lane", "jobs_job_lane"),
         ("DROP TRIGGER jobs_outbox_death ON jobs_outbox", "jobs_outbox_death"),
         ("DROP TRIGGER jobs_job_tell ON jobs_job", "jobs_job_tell"),
+        ("DROP TRIGGER jobs_job_close_delivery ON jobs_job", "jobs_job_close_delivery"),
         ("ALTER TABLE jobs_feed DISABLE TRIGGER jobs_feed_fixed", "jobs_feed_fixed"),
         ("DROP INDEX jobs_outbox_stuck", "jobs_outbox_stuck"),
         ("DROP FUNCTION jobs_relay(int)", "jobs_relay"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -15,16 +15,18 @@ from django.db import connection, transaction
 
 import jobs
 import jobs.operate
-from jobs.engine import intake, roll
+from jobs.engine import intake, outbox, roll
+from jobs.engine import webhooks as telling
 from jobs.errors import Denied, InvalidOption, JobsError, UnknownTarget
 from jobs.models import Audit
-from jobs.operate import blackouts, bulk, causes, queues, schedules
+from jobs.operate import blackouts, bulk, causes, queues, schedules, webhooks
 from jobs.operate.batches import batch
 from jobs.operate.pauses import pause
 from jobs.operate.verbs import BY_NAME, VERBS, Verb
 from jobs.principals import ALL, EVERYTHING, Principal, Scope
 from jobs.testing import freeze_clock
 from tests.jobs.factories import a_claim, a_job, ended, move, settle, sql
+from tests.privacy import vault
 from tests.specimens.handlers import Noop
 
 WHO: dict[str, Any] = {"by": "ada", "reason": "to begin with"}
@@ -123,6 +125,29 @@ def an_operation(*, is_left: bool = False) -> Any:
     return made
 
 
+def a_webhook(is_paused: bool = False) -> Any:
+    made = webhooks.create("https://a.example.com/", tenant="acme", **WHO).id
+    if is_paused:
+        webhooks.pause(made, **WHO)
+    return made
+
+
+def a_delivery() -> Any:
+    a_webhook()
+    jobs.emit("order.paid", {}, tenant="acme")
+    outbox.relay_once()
+    sql("UPDATE jobs_webhookdelivery SET state = 'failed', closed_at = jobs_clock()")
+    return sql("SELECT id FROM jobs_webhookdelivery")[0][0]
+
+
+@pytest.fixture(autouse=True)
+def _webhooks(settings: Any) -> Iterator[None]:
+    settings.JOBS = {**settings.JOBS, **vault.KEYS, "WEBHOOKS": True}
+    telling.register()
+    yield
+    telling.unregister()
+
+
 LATER = datetime(2040, 1, 3, tzinfo=UTC)
 MAKERS: dict[str, Callable[[], Call]] = {
     "job.retry": lambda: ((failed(),), {}),
@@ -174,12 +199,23 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "cause.replay_all": lambda: ((a_cause(),), {}),
     "cause.discard_all": lambda: ((a_cause(),), {}),
     "deploy.mark": lambda: (("v7",), {}),
+    "webhook.create": lambda: (("https://a.example.com/",), {"tenant": "acme"}),
+    "webhook.edit": lambda: ((a_webhook(),), {"topics": ["order.*"]}),
+    "webhook.pause": lambda: ((a_webhook(),), {}),
+    "webhook.resume": lambda: ((a_webhook(is_paused=True),), {}),
+    "webhook.rotate_secret": lambda: ((a_webhook(),), {}),
+    "webhook.delete": lambda: ((a_webhook(),), {}),
+    "webhook.ping": lambda: ((a_webhook(),), {}),
+    "webhook.redeliver": lambda: ((a_delivery(),), {}),
 }
-ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "webhooks", "search", "charts")
-BEFORE_THE_FACT = {"schedule.create", "blackout.create", "deploy.mark", "bulk.start"}
+ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "search", "charts", "exports")
+BEFORE_THE_FACT = {
+    "schedule.create", "blackout.create", "deploy.mark", "bulk.start", "webhook.create"
+}  # fmt: skip
 """They have no target yet; out of scope they are unknown all the same."""
 ALSO = {
     "bulk.start": {"retry_job"},
+    "bulk.proceed": {"retry_job"},
     **{f"cause.{verb}_all": {"run_bulk"} for verb in ("retry", "replay", "discard")},
 }
 """Permissions that are asked beside the verb's own."""
@@ -299,7 +335,7 @@ def test_nobody_s_target_is_unknown_and_refused(name: str) -> None:
     with freeze_clock(NOON):
         (_, *arguments), options = MAKERS[name]()
         nobody: object = "nobody"
-        if verb.target in ("job", "batch"):
+        if verb.target in ("job", "batch", "webhook", "delivery"):
             nobody = jobs.ids.uuid7()
         elif verb.target in ("deadletter", "effect", "event", "blackout"):
             nobody = 2**40

@@ -25,6 +25,7 @@ from jobs.cli import (
     run,
     schedules,
     watch,
+    web,
     worker,
 )
 from jobs.errors import JobsError
@@ -34,6 +35,7 @@ MODULES = (
     worker,
     dispatch,
     relay,
+    web,
     doctor,
     explain,
     pauses,

@@ -1,0 +1,150 @@
+"""Webhooks: every event becomes one delivery for each webhook that wants it, and that a job.
+
+The delivery is written in the transaction that gives the event its position, so that there is
+exactly one however many relays run. Deliveries of one key go one at a time and in order as long
+as they succeed; one that fails is tried again later and holds nobody up: receivers go by the
+sequence number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs import events, registry
+from jobs.backoff import Delays
+from jobs.context import Context
+from jobs.engine import sending, sql
+from jobs.engine.intake import Draft, enqueue_many
+from jobs.events import Event
+from jobs.ids import uuid7
+from jobs.limits import Limit
+from jobs.outcomes import RetryAfter
+from jobs.payloads import Payload
+
+log = logging.getLogger("jobs.webhooks")
+
+KIND = "jobs.webhook"
+QUEUE = "jobs.webhooks"
+DELAYS = (60.0, 300.0, 1800.0, 7200.0, 86400.0)
+"""Seconds after each failed try but the last."""
+AT_ONCE = 4
+"""Deliveries to one webhook at the same time."""
+SUBSCRIBER = "jobs.webhooks"
+
+
+class Deliver(Payload, kind=KIND):
+    """The delivery is to be sent."""
+
+    delivery: UUID
+
+
+class DeliveryFailed(RetryAfter):
+    """The receiver did not take the delivery; its text says how."""
+
+
+def register() -> None:
+    """Events go to webhooks from now on, in this process."""
+    registry.handler(
+        Deliver,
+        queue=QUEUE,
+        max_attempts=len(DELAYS) + 1,
+        backoff=Delays(*DELAYS, jitter="none"),
+        timeout=sending.TIMEOUT * 4,
+        per_key=Limit(AT_ONCE),
+        replayable=False,
+    )(deliver)
+    events.subscriber(name=SUBSCRIBER)(subscribe)
+
+
+def unregister() -> None:
+    """Events go to no webhook any more (for tests)."""
+    events.unsubscribe(SUBSCRIBER)
+    registry.unregister(KIND)
+
+
+# ---- from events to deliveries
+
+# Shared: whoever stops the webhook waits, and what comes after him is held back.
+_WANTING = """
+SELECT id, tenant, state FROM jobs_webhook
+WHERE (tenant = '' OR tenant = %s AND %s = 'tenant') AND %s ~ expression
+ORDER BY id FOR SHARE
+"""
+_WRITE = """
+INSERT INTO jobs_webhookdelivery (id, webhook_id, event_id, topic, key, sequence, data, state,
+  job_id, log)
+SELECT %s, %s, %s, %s, %s, coalesce((SELECT max(d.sequence) FROM jobs_webhookdelivery d
+  WHERE d.webhook_id = %s AND d.key = %s), 0) + 1, %s::jsonb, %s, %s, '[]'
+ON CONFLICT (webhook_id, event_id) DO NOTHING RETURNING 1
+"""
+
+
+def subscribe(event: Event) -> None:
+    """There is a delivery of the event for every webhook that wants it."""
+    if event.topic.startswith("jobs.job.") and event.payload.get("kind") == KIND:
+        return  # what became of a delivery would make another one, for ever
+    for webhook, tenant, state in sql.rows(_WANTING, [event.tenant, event.audience, event.topic]):
+        write(webhook, tenant, event, is_held=state != "active")
+
+
+def write(webhook: UUID, tenant: str, event: Event, *, is_held: bool = False) -> UUID | None:
+    """The event's delivery to the webhook, in the caller's transaction; None if there is one."""
+    delivery, data = uuid7(), json.dumps(event.payload)
+    # A key is its tenant's own; a webhook of everybody's gets those of several.
+    key = key_of(event.tenant, event.key) if not tenant else event.key
+    values = [delivery, webhook, event.id, event.topic, key, webhook, key, data]
+    values += ["held", None] if is_held else ["waiting", delivery]
+    if not sql.rows(_WRITE, values):
+        return None
+    if not is_held:
+        send_later(delivery, delivery, webhook, tenant, key)
+    return delivery
+
+
+def key_of(tenant: str, key: str) -> str:
+    """The key as a webhook of everybody's has it."""
+    return f"{tenant}/{key}" if tenant and key else key
+
+
+def send_later(job: UUID, delivery: UUID, webhook: UUID, tenant: str, key: str) -> None:
+    """A job sends the delivery when the surrounding transaction has committed."""
+    enqueue_many([draft(job, delivery, webhook, tenant, key)])
+
+
+def draft(job: UUID, delivery: UUID, webhook: UUID, tenant: str, key: str) -> Draft:
+    """The job that sends the delivery."""
+    mark = hashlib.sha256(f"{webhook}/{key}".encode()).hexdigest()[:40]
+    return Draft(
+        Deliver(delivery=delivery),
+        job_id=job,
+        tenant=tenant,
+        exclusive=f"{KIND}:{mark}" if key else "",
+        limit_key=str(webhook),
+    )
+
+
+# ---- from deliveries to receivers
+
+
+def deliver(ctx: Context, payload: Deliver) -> dict[str, object]:
+    """The delivery is at its receiver, or is tried again, or waits until its webhook goes on.
+
+    The try is counted before anything is sent. When the process dies afterwards the delivery is
+    sent once more, with the same event id.
+    """
+    parcel = sending.begin(payload.delivery, ctx.job_id)
+    if isinstance(parcel, str):
+        return {"outcome": parcel}
+    ctx.checkpoint()
+    answer = sending.send(parcel)
+    is_last = ctx.failures + 1 >= ctx.max_attempts
+    with transaction.atomic(using=sql.alias()):
+        outcome = sending.record(parcel, answer, is_last=is_last)
+    if outcome in ("delivered", "held", "gone"):
+        return {"outcome": outcome, "status": answer.status}
+    raise DeliveryFailed(answer.retry_after, answer.problem)

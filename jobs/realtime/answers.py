@@ -1,0 +1,82 @@
+"""How a listener is told that he gets nothing: one cause, one code of each way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import DatabaseError, InterfaceError
+from django.http import JsonResponse
+
+from jobs.errors import EventError, FeedGone
+from jobs.realtime.access import Refused
+from jobs.realtime.hub import TooMany, TooSlow
+from jobs.realtime.tickets import Away
+
+
+class NobodyKnown(Exception):
+    """Nobody knows who is asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status of HTTP, a close code of WebSocket, and words for people."""
+
+    status: int
+    code: int
+    kind: str
+    title: str
+    detail: str
+
+    @property
+    def reason(self) -> str:
+        """The detail, as short as a close frame needs it."""
+        return self.detail.encode()[:120].decode(errors="ignore")
+
+
+TROUBLES = (
+    *(EventError, FeedGone, NobodyKnown, Refused, TooSlow, TooMany, Away),
+    *(DatabaseError, InterfaceError),
+)
+"""What is answered; anything else is a fault of this code."""
+
+
+def answer(trouble: Exception) -> Answer:
+    """What is said about the trouble."""
+    match trouble:
+        case EventError():
+            return Answer(400, 4400, "bad-request", "Bad request", str(trouble))
+        case NobodyKnown():
+            return Answer(401, 4401, "unauthenticated", "Not authenticated", "log in first")
+        case Refused():
+            return Answer(403, 4403, "forbidden", "Forbidden", str(trouble))
+        case TooSlow():
+            detail = "too slow: come again with since= your last position"
+            return Answer(503, 4408, "too-slow", "Too slow", detail)
+        case FeedGone():
+            return Answer(410, 4410, "feed-gone", "Position is gone", str(trouble))
+        case TooMany():
+            detail = "too many listeners: come again later"
+            return Answer(503, 1013, "too-many", "Too many listeners", detail)
+        case Away():
+            detail = "Redis does not answer: come again later"
+            return Answer(503, 1013, "unavailable", "Unavailable", detail)
+        case _:
+            detail = "the database does not answer: come again later"
+            return Answer(503, 1013, "unavailable", "Unavailable", detail)
+
+
+def problem(found: Answer) -> JsonResponse:
+    """The answer as problem+json (RFC 9457)."""
+    body = {
+        "type": f"urn:jobdesk:problem:{found.kind}",
+        "title": found.title,
+        "status": found.status,
+        "detail": found.detail,
+    }
+    response = JsonResponse(body, status=found.status, content_type="application/problem+json")
+    response["Cache-Control"] = "no-store"
+    if found.status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    if found.status == 503:
+        response["Retry-After"] = "2"
+    return response

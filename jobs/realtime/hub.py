@@ -1,0 +1,301 @@
+"""The hub: one reader of the feed for all listeners of a process.
+
+A listener first reads the feed by himself, up to what the hub has in memory. In the one moment in
+which nothing is missing between the two he is given over to the hub, which tells him all that
+follows. The feed is the truth; the bell only says when to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from django.db import DatabaseError, InterfaceError
+
+from jobs.engine import feed, rq, sql
+from jobs.errors import FeedGone
+from jobs.realtime.parcels import Item, Parcel, parcels
+from jobs.realtime.questions import Question, View
+
+log = logging.getLogger("jobs.realtime")
+T = TypeVar("T")
+
+MOST_LISTENERS = 5000
+"""Listeners of one process."""
+KEPT_EVENTS = 5000
+KEPT_SIZE = 8 * 1024 * 1024
+"""What the hub remembers for those who have almost caught up."""
+QUEUE_SIZE = 1024 * 1024
+"""Characters that wait for one listener before he is cut."""
+LOOK = 1.0
+"""Seconds between two looks into the feed while the bell works."""
+LOOK_WITHOUT_BELL = 0.25
+GAP = 0.1
+"""Seconds from one look that found something to the next: many events, few messages."""
+KEEP_ALIVE = 15.0
+_PAGE = 1000
+
+
+class Cut(Exception):
+    """The listener is told nothing any more; he may come again."""
+
+
+class TooSlow(Cut):
+    """More waits for the listener than is kept for him."""
+
+
+class TooMany(Cut):
+    """This process has as many listeners as it takes."""
+
+
+class Listener:
+    """One who is told what happens; made by ``Hub.listen``."""
+
+    def __init__(self, view: View, position: int) -> None:
+        self.view, self.position = view, position
+        self.error: Exception | None = None
+        self._waiting: deque[Parcel] = deque()
+        self._size = 0
+        self._wake = asyncio.Event()
+
+    def give(self, parcel: Parcel) -> bool:
+        """The parcel waits for the listener; false where that is too much, and he is cut."""
+        self._size += parcel.size
+        if self._size > QUEUE_SIZE:
+            self.cut(TooSlow("too slow"))
+            return False
+        self._waiting.append(parcel)
+        self._wake.set()
+        return True
+
+    def cut(self, error: Exception) -> None:
+        """He is told why, as soon as he takes what is under way to him, and nothing else."""
+        self.error = error
+        self._waiting.clear()
+        self._wake.set()
+
+    async def next(self, timeout: float) -> Parcel | None:
+        """What waits; None when nothing came. Raises why he was cut."""
+        if not self._waiting and self.error is None:
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._wake.wait()
+        if self.error is not None:
+            raise self.error
+        if not self._waiting:
+            return None
+        parcel = self._waiting.popleft()
+        self._size -= parcel.size
+        return parcel
+
+
+class Hub:
+    """Of one event loop; reads only while somebody listens."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._floor = 0
+        """Behind this position everything is in memory, up to ``position``."""
+        self._kept: deque[Item] = deque()
+        self._size = 0
+        self._views: dict[View, set[Listener]] = {}
+        self.count = 0
+        self._bell = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+        self._live = ThreadPoolExecutor(1, "jobs-hub")
+        self._back = ThreadPoolExecutor(3, "jobs-replay")
+
+    async def listen(self, question: Question) -> AsyncGenerator[Parcel, None]:
+        """What happens after ``since``, or from now on, in order and without a gap.
+
+        The first parcel is empty and says where one begins; one that is empty also comes when
+        nothing else does. Raises FeedGone or Cut.
+        """
+        if self.count >= MOST_LISTENERS:
+            raise TooMany("too many listeners")
+        self.count += 1
+        view, listener = question.view, None
+        try:
+            await self._begin()
+            start = self.position if question.since is None else question.since
+            if not self._is_near(start):
+                await self._read(self._back, start, view, 1)  # it has to be there
+            yield Parcel((), start)
+            position = start
+            while not self._is_near(position):
+                page = await self._read(self._back, position, view, _PAGE)
+                for parcel in parcels(map(Item, page), view, page.position):
+                    yield parcel
+                position = page.position
+                if page.is_end and position >= self.position:
+                    break
+            # From here to the first await nobody else runs: nothing is lost or told twice.
+            listener = Listener(view, position)
+            missed = [item for item in self._kept if item.event.position > position]
+            position = max(position, self.position)
+            listener.position = position
+            self._views.setdefault(view, set()).add(listener)
+            for parcel in parcels(missed, view, position):
+                yield parcel
+            while True:
+                found = await listener.next(KEEP_ALIVE)
+                if found is None:
+                    found = Parcel((), max(self.position, position))
+                position = found.position
+                yield found
+        finally:
+            self.count -= 1
+            if listener is not None:
+                self._forget(listener)
+            if not self.count:
+                self._rest()
+
+    def ring(self) -> None:
+        """Somebody says that there is something new."""
+        self._bell.set()
+
+    def end(self) -> None:
+        """Nothing is read any more, and no thread is left."""
+        self._rest()
+        for pool in (self._live, self._back):
+            pool.shutdown()
+
+    def _is_near(self, position: int) -> bool:
+        """Whether all that follows the position is in memory."""
+        return self._floor <= position <= self.position
+
+    def _forget(self, listener: Listener) -> None:
+        members = self._views.get(listener.view, set())
+        members.discard(listener)
+        if not members:
+            self._views.pop(listener.view, None)
+
+    # ---- reading
+
+    async def _begin(self) -> None:
+        """The hub knows the end of the feed and reads on from there."""
+        if self._reader is None:
+            head = await self._call(self._live, feed.feed_head)
+            if self._reader is None:  # of several who come at once, one begins
+                self._start_at(head)
+                self._reader = asyncio.create_task(self._run(), name="jobs-hub")
+
+    def _start_at(self, position: int) -> None:
+        self.position = self._floor = position
+        self._kept.clear()
+        self._size = 0
+
+    def _rest(self) -> None:
+        """Nobody listens: nothing is read, and no connection is held."""
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+        self._live.submit(sql.close)
+
+    async def _run(self) -> None:
+        loop, over = asyncio.get_running_loop(), threading.Event()
+        state = {"heard": False}
+
+        def hear(works: bool) -> None:
+            state["heard"] = works
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(self._bell.set)
+
+        thread = threading.Thread(target=rq.hear_rings, args=(over, hear), daemon=True)
+        thread.start()
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK if state["heard"] else LOOK_WITHOUT_BELL):
+                        await self._bell.wait()
+                self._bell.clear()
+                if await self._look():
+                    await asyncio.sleep(GAP)
+        finally:
+            over.set()
+
+    async def _look(self) -> bool:
+        """What is new in the feed is told; true where there was something."""
+        before = self.position
+        try:
+            page = await self._read(self._live, self.position, View(), _PAGE)
+        except FeedGone as gone:
+            log.warning("the hub begins anew: %s", gone)
+            self._cut_all(gone)
+            self._start_at(gone.head)
+            return True
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("the hub waits for the database: %s", error)
+            return True
+        self._tell(page)
+        if not page.is_end:
+            self._bell.set()
+        return self.position > before
+
+    def _tell(self, page: feed.Events) -> None:
+        items = [Item(event) for event in page]
+        before, self.position = self.position, page.position
+        self._keep(items)
+        for view, members in list(self._views.items()):
+            common = list(parcels(items, view, page.position))
+            for listener in list(members):
+                found = common
+                if listener.position > before:  # he has read further than the hub
+                    rest = [i for i in items if i.event.position > listener.position]
+                    found = list(parcels(rest, view, page.position))
+                if not all(map(listener.give, found)):
+                    members.discard(listener)
+
+    def _keep(self, items: list[Item]) -> None:
+        for item in items:
+            self._kept.append(item)
+            self._size += len(item.text)
+        while len(self._kept) > KEPT_EVENTS or self._size > KEPT_SIZE:
+            gone = self._kept.popleft()
+            self._size -= len(gone.text)
+            self._floor = gone.event.position
+
+    def _cut_all(self, error: Exception) -> None:
+        for members in self._views.values():
+            for listener in members:
+                listener.cut(error)
+        self._views.clear()
+
+    async def _read(
+        self, pool: ThreadPoolExecutor, since: int, view: View, limit: int
+    ) -> feed.Events:
+        def read() -> feed.Events:
+            return feed.feed(since, view.topics or None, view.tenants_to_read, limit)
+
+        return await self._call(pool, read)
+
+    async def _call(self, pool: ThreadPoolExecutor, act: Callable[[], T]) -> T:
+        """The act's answer, from a thread with a connection of its own."""
+
+        def acted() -> T:
+            is_over = True
+            try:
+                answer = act()
+                is_over = pool is not self._live  # others read seldom, and hold no connection
+                return answer
+            finally:
+                if is_over:
+                    sql.close()
+
+        return await asyncio.get_running_loop().run_in_executor(pool, acted)
+
+
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """The hub of the running event loop."""
+    return _hubs.setdefault(asyncio.get_running_loop(), Hub())
