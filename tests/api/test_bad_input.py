@@ -127,7 +127,7 @@ def test_a_fault_of_ours_tells_nothing(root: Caller, monkeypatch: pytest.MonkeyP
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
-    monkeypatch.setattr(module, "explain", broken)
+    monkeypatch.setattr(module, "explain_to", broken)
     response = root("GET", f"/jobs/{factories.a_job()}/explain")
     assert response.status_code == 500
     assert response.data["code"] == "internal"
