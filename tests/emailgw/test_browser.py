@@ -18,7 +18,7 @@ from tests.emailgw import factories
 from tests.emailgw.sink import Sink
 
 __all__ = ["browser"]  # a fixture
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def work() -> None:

@@ -62,7 +62,6 @@ def test_the_usage_counts_rows_by_key(everything: Any) -> None:
         "privacy_person.cpf": {"old": 6},
         "privacy_person.notes": {"old": 6},
         "privacy_person.extra": {"old": 6},
-        "jobs_webhook.secrets": {},
         "jobs_job.payload": {"old": 5},
         "jobs_schedule.payload": {"old": 1},
     }
