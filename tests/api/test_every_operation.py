@@ -42,7 +42,7 @@ def test_no_two_schemas_share_a_name() -> None:
     assert len(names) > 150
 
 
-def schemas(of: type) -> Iterator[type]:
+def schemas(of: type[Schema]) -> Iterator[type[Schema]]:
     for one in of.__subclasses__():
         yield one
         yield from schemas(one)
