@@ -163,7 +163,10 @@ END $$;
 -- Each edge is turned once, whatever number of parents end together; the children are locked in
 -- the order of their ids before they change. A parent that did not succeed counts only where the
 -- edge says "run"; "cancel" takes the child with it. Answers the children that it took.
-CREATE FUNCTION jobs_resolve(moved uuid[]) RETURNS uuid[] LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION jobs_resolve(moved uuid[]) RETURNS uuid[] LANGUAGE plpgsql VOLATILE
+-- A plan that was made while the tables were small is kept for as long as nobody analyzes them: a
+-- long chain that is entered and falls meanwhile would read the whole table twice at every link.
+SET enable_seqscan = off AS $$
 DECLARE
   turned uuid[];
   doomed uuid[];
