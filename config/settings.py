@@ -74,7 +74,14 @@ RQ_QUEUES = {
 RQ_SHOW_ADMIN_LINK = False
 
 # No pooler stands between the project and its own server.
-JOBS: dict[str, Any] = {"PREPARE": EMBEDDED}
+JOBS: dict[str, Any] = {
+    "PREPARE": EMBEDDED,
+    **environment.protection_keys(data_folder(), make_up=DEBUG or EMBEDDED),
+}
+
+EMAILGW: dict[str, Any] = environment.email("anymail")
+if EMAILGW:  # the extra is installed
+    INSTALLED_APPS += ["anymail", "emailgw.apps.EmailgwConfig"]
 
 LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
 LOGGING: dict[str, Any] = {

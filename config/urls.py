@@ -1,3 +1,4 @@
+from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
@@ -12,3 +13,6 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("metrics", metrics.view),
 ]
+
+if apps.is_installed("emailgw"):
+    urlpatterns.append(path("webhooks/email/", include("emailgw.urls")))

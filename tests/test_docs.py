@@ -22,6 +22,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import call_command, get_commands, load_command_class
 
+import emailgw.checks
 import jobs
 from jobs import checks, conf, outcomes, registry, testing
 from jobs.context import Context
@@ -237,7 +238,9 @@ def test_every_verb_is_documented() -> None:
 
 def test_every_check_is_documented() -> None:
     known = re.findall(r'id="(jobs\.\w+)"', inspect.getsource(checks))
-    assert first_cells(section("docs/operating.md", "Checks")) == sorted(known, key=lambda i: i[6:])
+    known.sort(key=lambda name: name[6:])
+    known += re.findall(r'id="(emailgw\.\w+)"', inspect.getsource(emailgw.checks))
+    assert first_cells(section("docs/operating.md", "Checks")) == known
 
 
 def test_every_reason_of_a_failure_is_documented() -> None:

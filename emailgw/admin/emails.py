@@ -1,0 +1,133 @@
+"""Emails: masked in lists and pages; shown in clear to whoever may and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+
+from emailgw import services
+from emailgw.admin.base import GatewayAdmin, as_uuid, denying, status_badge, within
+from emailgw.models import EmailEvent, EmailLog, OutboxEmail, Status
+from jobs.admin import Act, Reason, components, principal, tables
+from jobs.fields import mask_email
+
+
+class ResendForm(Reason):
+    """Why, and whether it may arrive twice."""
+
+    even_if_sent = forms.BooleanField(
+        label=gettext_lazy("Send it even if it may have been sent"), required=False
+    )
+
+
+def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> str:
+    services.resend(
+        row.pk, by=principal(request), reason=given["reason"], even_if_sent=given["even_if_sent"]
+    )
+    return _("The email is tried again.")
+
+
+def _why_no_resend(request: HttpRequest, row: OutboxEmail) -> str:
+    if row.in_doubt or row.status in (Status.FAILED, Status.EXPIRED):
+        return ""
+    return _("It is %(status)s.") % {"status": row.get_status_display()}
+
+
+def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> HttpResponse:
+    found = services.reveal(row.pk, by=principal(request), reason=given["reason"])
+    page = admin.site._registry[OutboxEmail]
+    data = {**page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
+            "jd_site": page.admin_site.name, "is_fullwidth": True, "title": _("Recipient"),
+            "found": found, "subject": row.pk,
+            "back": reverse("admin:emailgw_outboxemail_change", args=[row.pk])}  # fmt: skip
+    answer = TemplateResponse(request, "emailgw/admin/revealed.html", data)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+@admin.register(OutboxEmail)
+class EmailAdmin(GatewayAdmin):
+    """The emails of the companies."""
+
+    list_template = "emailgw/admin/emails.html"
+    page_template = "emailgw/admin/email.html"
+    acts = (
+        Act("resend", gettext_lazy("Send again…"), "retry_job", denying(_resend), _why_no_resend,
+            lambda r, e: [_("The same email and the same job are tried again."),
+                          _("One in doubt asks its provider first.")], form=ResendForm,
+            tone="primary"),
+        Act("reveal", gettext_lazy("Show recipient…"), "emailgw.reveal_recipient",
+            denying(_reveal),
+            consequences=lambda r, e: [_("The recipient is shown to you once, in clear.")]),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        given = {
+            n: request.GET.get(n, "").strip()[:254]
+            for n in ("status", "external", "tag", "company")
+        }
+        rows = within(request, OutboxEmail.objects.select_related("company").defer("html"))
+        if given["status"] in Status.values:
+            rows = rows.filter(status=given["status"])
+        if given["status"] == "IN_DOUBT":
+            rows = rows.filter(in_doubt=True)
+        if given["tag"]:
+            rows = rows.filter(tags__contains=[given["tag"]])
+        if given["company"]:
+            rows = rows.filter(company_id=as_uuid(given["company"]))
+        if given["external"]:
+            rows = rows.filter(external_id=given["external"])
+        found = tables.page(request, rows, "-enqueued_at", "-id")
+        listed = [{"e": e, "to": mask_email(e.to), "badge": status_badge(e),
+                   "url": self.page_url(e.pk)} for e in found["rows"]]  # fmt: skip
+        return {**found, "rows": listed, "given": given, "statuses": Status.choices}
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        wanted = as_uuid(key)
+        rows = OutboxEmail.objects.select_related("company", "recipient")
+        return within(request, rows).filter(pk=wanted).first() if wanted else None
+
+    def page_data(self, request: HttpRequest, row: OutboxEmail) -> dict[str, Any]:
+        site = self.admin_site.name
+        story = EmailEvent.objects.filter(outbox=row).order_by("id")[:200]
+        return {
+            "title": _("Email to %(to)s") % {"to": mask_email(row.to)}, "e": row,
+            "badge": status_badge(row),
+            "copies": [mask_email(a) for a in (*row.cc, *row.bcc)],
+            "document": f"{(row.recipient.cpf_cnpj_hash or '')[:8]}…",
+            "log": EmailLog.objects.filter(outbox=row).first(),
+            "story": [{"event": e, "detail": components.pretty(e.detail) if e.detail else ""}
+                      for e in story],
+            "job": reverse(f"{site}:jobs_job_change", args=[row.pk]),
+            "preview": reverse(f"{site}:emailgw_outboxemail_preview", args=[row.pk])
+            if principal(request).may("view_payload") else "",
+            "list_buttons": self.buttons(request, row, row.pk),
+        }  # fmt: skip
+
+    def get_urls(self) -> list[Any]:
+        shown = xframe_options_sameorigin(self.preview_view)
+        view = self.admin_site.admin_view(shown)
+        name = self.view_name("preview")
+        return [path("<path:object_id>/preview/", view, name=name), *super().get_urls()]
+
+    def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The content, in a document that loads, runs and submits nothing."""
+        row = self.found(request, object_id)
+        if not principal(request).may("view_payload"):
+            raise PermissionDenied
+        made = services.preview(row.html.body)
+        answer = HttpResponse(made.document)
+        answer["Content-Security-Policy"] = f"{made.policy}; frame-ancestors 'self'"
+        answer["Referrer-Policy"] = "no-referrer"
+        answer["X-Content-Type-Options"] = "nosniff"
+        answer["Cache-Control"] = "no-store"
+        return answer

@@ -1,0 +1,240 @@
+"""The gateway for programs: hand emails in, see what became of them, send them again."""
+
+from __future__ import annotations
+
+import functools
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema, Status
+
+from emailgw import services
+from emailgw.documents import document_hash
+from emailgw.errors import Refused
+from emailgw.models import Company, EmailEvent, OutboxEmail
+from emailgw.problems import problem_of, shaped
+from jobs.api import In, auth, paging
+from jobs.api import operation as _operation
+from jobs.fields import index_of, mask_email
+
+router = Router(tags=["email"], auth=auth.default())
+State = Literal[
+    "ENQUEUED", "RECEIVED", "VALIDATED", "SENT_ATTEMPT", "SENT", "RETRY_SCHEDULED", "FAILED",
+    "EXPIRED",
+]  # fmt: skip
+BODY_LIMIT = 2_500_000
+"""Bytes of a body: a content of 1 MiB as JSON writes it, below Django's own limit."""
+operation = functools.partial(_operation, shape=shaped)
+_COLUMNS = {
+    "status": "status", "tag": "tags__contains", "externalId": "external_id",
+    "recipientExternalId": "recipient__external_id", "dateFrom": "enqueued_at__gte",
+    "dateTo": "enqueued_at__lt",
+}  # fmt: skip
+
+
+class SendIn(In):
+    """An email; ``email`` is checked by the gateway's own rules, which never quote a value."""
+
+    email: dict[str, Any]
+    priority: int = 5
+    delay: int = 0
+    company: UUID | None = None
+    """Whose it is; may be left out by keys of one company."""
+
+
+class SendOut(Schema):
+    """An accepted email."""
+
+    outboxId: UUID
+    jobId: UUID
+    requestId: str
+    status: Literal["ENQUEUED"] = "ENQUEUED"
+    receivedAt: datetime
+    externalId: str | None = None
+
+
+class EmailOut(Schema):
+    """An email, with its recipient masked."""
+
+    id: UUID
+    company: UUID
+    status: State
+    to: str
+    tags: list[str]
+    attempts: int
+    inDoubt: bool
+    errorCode: str
+    errorReason: str
+    enqueuedAt: datetime
+    processedAt: datetime | None
+    requestId: str
+
+
+class EmailPage(Schema):
+    """Some emails, newest first."""
+
+    data: list[EmailOut]
+    page: paging.PageOut
+
+
+class EventOut(Schema):
+    """One line of an email's story."""
+
+    type: str
+    at: datetime
+    detail: dict[str, Any]
+
+
+class EmailDetail(EmailOut):
+    """An email with its story."""
+
+    events: list[EventOut]
+
+
+class ResendIn(In):
+    """Why it is sent again."""
+
+    reason: str
+    evenIfSent: bool = False
+
+
+class Filters(Schema):
+    """Which emails; what is personal is asked for by a search, whose words are in no address."""
+
+    status: State | None = None
+    tag: str | None = None
+    externalId: str | None = None
+    recipientExternalId: str | None = None
+    dateFrom: datetime | None = None
+    dateTo: datetime | None = None
+
+
+class SearchIn(In):
+    """Which emails of one company; personal values are looked up by their keyed hashes."""
+
+    company: UUID | None = None
+    to: str | None = None
+    cpfCnpj: str | None = None
+    limit: int = Field(50, ge=1, le=200)
+
+
+class SearchOut(Schema):
+    """The newest of the emails."""
+
+    data: list[EmailOut]
+    more: bool
+
+
+@operation(
+    router, "POST", "/email/send", "email_send", needs="enqueue_job",
+    answer={202: SendOut}, body_limit=BODY_LIMIT,
+)  # fmt: skip
+def email_send(request: HttpRequest, body: SendIn) -> Any:
+    """Hands an email in."""
+    try:
+        made = services.accept(
+            company_of(request, body.company), body.email, by=auth.who(request),
+            request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
+        )  # fmt: skip
+    except Refused as error:
+        raise problem_of(error, "/email/") from None
+    told = {
+        "outboxId": made.outbox_id, "jobId": made.job_id, "requestId": made.request_id,
+        "receivedAt": made.received_at, "externalId": made.external_id,
+    }  # fmt: skip
+    return Status(202, told)
+
+
+@operation(router, "GET", "/emails", "email_list", needs="view_job", answer=EmailPage)
+def email_list(
+    request: HttpRequest,
+    response: HttpResponse,
+    filters: Query[Filters],
+    wanted: Query[paging.PageIn],
+) -> Any:
+    """Emails, newest first."""
+    asked = filters.model_dump(exclude_none=True)
+    rows = _seen(request).filter(
+        **{_COLUMNS[name]: [value] if name == "tag" else value for name, value in asked.items()}
+    )
+    found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
+    return {**found, "data": [_shown(row) for row in found["data"]]}
+
+
+@operation(router, "POST", "/emails/search", "email_search", needs="view_job", answer=SearchOut)
+def email_search(request: HttpRequest, body: SearchIn) -> Any:
+    """The newest emails of a company to an address, or to whoever has a CPF or CNPJ."""
+    try:
+        company = company_of(request, body.company)
+    except Refused as error:
+        raise problem_of(error) from None
+    rows = _seen(request).filter(company=company)
+    if body.to is not None:
+        rows = rows.filter(to_index=index_of(OutboxEmail, "to_index", body.to, company.pk))
+    if body.cpfCnpj is not None:
+        hashed = document_hash(body.cpfCnpj, company.pk)
+        rows = rows.filter(recipient__cpf_cnpj_hash=hashed)
+    found = list(rows.order_by("-enqueued_at", "id")[: body.limit + 1])
+    return {"data": [_shown(row) for row in found[: body.limit]], "more": len(found) > body.limit}
+
+
+@operation(
+    router, "GET", "/emails/{uuid:email_id}", "email_get", needs="view_job", answer=EmailDetail
+)
+def email_get(request: HttpRequest, email_id: UUID) -> Any:
+    """One email with its story."""
+    return _detail(request, email_id)
+
+
+def _detail(request: HttpRequest, email_id: UUID) -> dict[str, Any]:
+    row = _seen(request).filter(pk=email_id).first()
+    if row is None:
+        raise problem_of(Refused("NOT_FOUND", "there is no such email"))
+    story = EmailEvent.objects.filter(outbox=row).order_by("id").values("type", "at", "detail")
+    return {**_shown(row), "events": list(story)}
+
+
+@operation(
+    router, "POST", "/emails/{uuid:email_id}/resend", "email_resend", needs="retry_job",
+    answer=EmailDetail,
+)  # fmt: skip
+def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
+    """Sends a failed or expired email again, in its own row."""
+    try:
+        services.resend(
+            email_id, by=auth.who(request), reason=body.reason, even_if_sent=body.evenIfSent
+        )
+    except Refused as error:
+        raise problem_of(error) from None
+    return _detail(request, email_id)
+
+
+def company_of(request: HttpRequest, wanted: UUID | None) -> Company:
+    """The company for which is asked; one out of scope does not exist."""
+    tenants = auth.who(request).scope.tenants
+    if wanted is None and tenants is not None and len(tenants) == 1:
+        [only] = tenants
+        found = Company.objects.filter(pk=only).first()
+    else:
+        found = None if wanted is None else Company.objects.filter(pk=wanted).first()
+    if found is None or (tenants is not None and str(found.pk) not in tenants):
+        raise Refused("NOT_FOUND", "there is no such company", "company")
+    return found
+
+
+def _seen(request: HttpRequest) -> Any:
+    tenants = auth.who(request).scope.tenants
+    rows = OutboxEmail.objects.all()
+    return rows if tenants is None else rows.filter(company_id__in=sorted(tenants))
+
+
+def _shown(row: OutboxEmail) -> dict[str, Any]:
+    return {
+        "id": row.pk, "company": row.company_id, "status": row.status, "to": mask_email(row.to),
+        "tags": row.tags, "attempts": row.attempts, "inDoubt": row.in_doubt,
+        "errorCode": row.error_code, "errorReason": row.error_reason,
+        "enqueuedAt": row.enqueued_at, "processedAt": row.processed_at,
+        "requestId": row.request_id,
+    }  # fmt: skip
