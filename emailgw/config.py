@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ what a provider's quota costs."""
 TTL = EMAIL_JOB_CONFIG.DEFAULT_TTL / 1000
 """Seconds after which an email is not sent any more."""
 QUOTA_DELAY = EMAIL_JOB_CONFIG.BACKOFF_DELAYS[-1]
+
+KEEP_LEAST = timedelta(days=2)
+"""Longer than keys of requests and jobs live: before that, a row is what says that it was sent."""
 
 ADDRESS_LIMIT = 254
 SUBJECT_LIMIT = 150
@@ -72,6 +76,10 @@ class Settings:
     """Whether jobs of sent mail go at the next clean-up; else they stay like other jobs."""
     REMOVE_ON_FAIL: bool = False
     """The same for failed ones, which stay for the seven days of the contract otherwise."""
+    KEEP_SENT: timedelta = timedelta(days=90)
+    """How long sent emails stay, once their job is gone."""
+    KEEP_UNSENT: timedelta = timedelta(days=180)
+    """The same for failed and expired ones."""
 
     def provider(self, name: str = "") -> Provider:
         """The provider of that name, or the default one; raises ImproperlyConfigured."""
@@ -121,6 +129,12 @@ def _problems(s: Settings) -> list[str]:
     for name in ("REMOVE_ON_COMPLETE", "REMOVE_ON_FAIL"):
         if not isinstance(getattr(s, name), bool):
             found.append(f"EMAILGW[{name!r}] must be True or False")
+    for name in ("KEEP_SENT", "KEEP_UNSENT"):
+        value = getattr(s, name)
+        if not isinstance(value, timedelta) or value < KEEP_LEAST:
+            found.append(
+                f"EMAILGW[{name!r}] must be a timedelta of at least {KEEP_LEAST.days} days"
+            )
     return found
 
 

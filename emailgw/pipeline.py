@@ -113,13 +113,13 @@ def _refuse_late(row: OutboxEmail) -> None:
 
 
 def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
-    row = OutboxEmail.objects.values("provider", "may_repeat").get(pk=letter.outbox_id)
-    rerun = row["may_repeat"] or company.on_doubt == Company.OnDoubt.RESEND
+    provider = OutboxEmail.objects.values_list("provider", flat=True).get(pk=letter.outbox_id)
+    rerun = company.on_doubt == Company.OnDoubt.RESEND
 
     def call() -> dict[str, str]:
-        delivery = breaker(row["provider"]).call(
+        delivery = breaker(provider).call(
             clients.deliver,
-            row["provider"],
+            provider,
             letter,
             begin=lambda: _begin(attempt),
             is_last=attempt.ctx.is_last_attempt,
@@ -133,7 +133,7 @@ def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
             EFFECT,
             call,
             probe=lambda intent: find_out(letter.outbox_id, intent),
-            request={"provider": row["provider"]},
+            request={"provider": provider},
             definite=(NotSent,),
             on_doubt="rerun" if rerun else "park",
         )

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from emailgw.clock import Now, now
+from emailgw.clock import Now
 from emailgw.models import Suppression
 from jobs.fields import index_of, normalise_email
 
@@ -59,9 +59,3 @@ def lift(company: UUID | None, address: str) -> bool:
     index = index_of(Suppression, "email_index", normalise_email(address))
     gone, _ = of(company).filter(email_index=index).delete()
     return bool(gone)
-
-
-def remove_expired() -> int:
-    """Entries whose time is over are gone; answers how many."""
-    gone, _ = Suppression.objects.filter(expires_at__lt=now()).delete()
-    return gone

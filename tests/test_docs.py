@@ -24,7 +24,7 @@ from django.core.management import call_command, get_commands, load_command_clas
 
 import emailgw.checks
 import jobs
-from jobs import checks, conf, outcomes, registry, testing
+from jobs import checks, conf, endings, outcomes, registry, testing
 from jobs.context import Context
 from jobs.engine.board import StopReason
 from jobs.engine.drafts import OnParentFailure, Options
@@ -125,6 +125,7 @@ def test_writing_jobs_runs() -> None:
         exec(compile(block, f"writing-jobs.md, block {number}", "exec"), space)
         if "class SendInvoice" in block:
             jobs.handler(space["SendInvoice"])(lambda ctx, payload: None)
+    endings.forget(space["SendReceipt"])
     invoice = space["SendInvoice"]
     assert invoice.from_text('{"id": 7, "number": 7}', 1).number == "7"
 

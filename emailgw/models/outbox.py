@@ -111,8 +111,6 @@ class OutboxEmail(models.Model):
     handed_over = models.PositiveIntegerField(default=0)
     """The attempt that has begun to hand over the content: before that nothing was sent."""
     in_doubt = models.BooleanField(_("in doubt"), default=False)
-    may_repeat = models.BooleanField(_("may be sent twice"), default=False)
-    """A person has decided that it is sent again, whatever became of the last attempt."""
     error_code = models.CharField(_("error"), max_length=60, default="", blank=True)
     error_reason = models.CharField(_("reason"), max_length=300, default="", blank=True)
     enqueued_at = models.DateTimeField(_("enqueued"))
@@ -129,6 +127,11 @@ class OutboxEmail(models.Model):
                 fields=["enqueued_at"],
                 condition=~models.Q(status__in=["SENT", "FAILED", "EXPIRED"]),
                 name="emailgw_outbox_open",
+            ),
+            models.Index(
+                fields=["processed_at", "id"],
+                condition=models.Q(processed_at__isnull=False),
+                name="emailgw_outbox_ended",
             ),
         ]
 

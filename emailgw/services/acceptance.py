@@ -40,7 +40,7 @@ from emailgw.services.recipients import recipient_of
 from jobs.fields import blind_index
 
 if TYPE_CHECKING:
-    from jobs.principals import By
+    from jobs.acts import By
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 KEY_LASTS = timedelta(hours=24)

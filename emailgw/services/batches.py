@@ -17,7 +17,7 @@ from emailgw.requests import EmailRequest
 from emailgw.services.acceptance import Accepted, accept
 
 if TYPE_CHECKING:
-    from jobs.principals import By
+    from jobs.acts import By
 
 BATCH_LIMIT = 1000
 

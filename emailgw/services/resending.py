@@ -15,9 +15,10 @@ from emailgw.config import TTL
 from emailgw.errors import Refused
 from emailgw.models import EmailEvent, OutboxEmail, Status
 from emailgw.people import require
+from emailgw.pipeline import EFFECT
 
 if TYPE_CHECKING:
-    from jobs.principals import By
+    from jobs.acts import By
 
 
 def resend(outbox_id: UUID, *, by: By, reason: str, even_if_sent: bool = False) -> None:
@@ -37,19 +38,29 @@ def resend(outbox_id: UUID, *, by: By, reason: str, even_if_sent: bool = False) 
             raise Refused("CONFLICT", f"it is {row.get_status_display()}")
         if even_if_sent and not row.in_doubt:
             raise Refused("CONFLICT", "it is not in doubt")
-        moment = now()
-        row.expires_at = moment + timedelta(seconds=TTL)
-        row.may_repeat = even_if_sent
+        row.expires_at = now() + timedelta(seconds=TTL)
         was_in_doubt, row.in_doubt = row.in_doubt, False
-        row.save(update_fields=["expires_at", "may_repeat", "in_doubt"])
+        row.save(update_fields=["expires_at", "in_doubt"])
         if not was_in_doubt:
             states.outbox.move(row, Status.ENQUEUED, by=name, why=reason)
         EmailEvent.objects.create(
-            outbox=row, type="RESEND", source=name, detail={"reason": reason[:200]}
-        )
-        try:
-            jobs.retry(outbox_id, by=by, reason=reason)
-        except jobs.UnknownJob:
-            raise Refused("CONFLICT", "its job is gone; send it anew") from None
-        except jobs.NotAllowed as error:
-            raise Refused("CONFLICT", str(error)) from None
+            outbox=row, type="RESEND", source=name,
+            detail={"reason": reason[:200], "evenIfSent": even_if_sent},
+        )  # fmt: skip
+        _try_again(row, by, reason, even_if_sent)
+
+
+def _try_again(row: OutboxEmail, by: By, reason: str, even_if_sent: bool) -> None:
+    """Its job runs again; ``even_if_sent`` is a decision about this one doubt, and no other."""
+    try:
+        if even_if_sent:
+            done = jobs.resolve_doubt(
+                row.pk, EFFECT, "resend", by=by, reason=reason, expires=row.expires_at
+            )
+            if done.retried:
+                return
+        jobs.retry(row.pk, by=by, reason=reason, expires=row.expires_at)
+    except (jobs.UnknownTarget, jobs.UnknownJob):
+        raise Refused("CONFLICT", "its job is gone; send it anew") from None
+    except (jobs.NotAllowed, jobs.EffectError) as error:
+        raise Refused("CONFLICT", str(error)) from None

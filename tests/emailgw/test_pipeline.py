@@ -195,11 +195,7 @@ def test_nothing_is_sent_after_its_day(company: Company, sink: Sink) -> None:
         clock.tick(timedelta(hours=24, seconds=1))
         run_jobs(["email:send"])
         assert job(row).state == "expired"
-        from emailgw.sweeping import sweep
-
-        assert sweep()["expired"] == 1
         assert (again(row).status, sink.taken) == ("EXPIRED", [])
-        assert sweep()["expired"] == 0
         resend(row.pk, by="ana", reason="it matters")
         clock.tick(timedelta(hours=24, seconds=1))
         run_jobs(["email:send"])
