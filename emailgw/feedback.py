@@ -11,7 +11,7 @@ from django.db import transaction
 from django.dispatch import receiver
 
 import jobs
-from emailgw import suppressions
+from emailgw import suppressions, telling
 from emailgw.clock import now
 from emailgw.models import EmailEvent, EmailLog, OutboxEmail, Suppression
 from emailgw.pipeline import shown
@@ -48,6 +48,7 @@ def told(sender: Any, event: Any, esp_name: str, **_: Any) -> None:
         _note(row, kind, event)
         if kind in ("BOUNCED", "COMPLAINED") and event.recipient:
             _suppress(row, kind, event)
+            telling.tell_feedback(row, _failure_code(kind, event), event.recipient)
         if row.in_doubt and kind in _ACCEPTED:
             _settle(row)
 
@@ -88,10 +89,20 @@ def _note(row: OutboxEmail, kind: str, event: Any) -> None:
         log.update(complaint_type=str(event.description or "unknown")[:100])
 
 
+def _is_soft(event: Any) -> bool:
+    return str(event.description or "").startswith("Transient")
+
+
+def _failure_code(kind: str, event: Any) -> str:
+    if kind == "COMPLAINED":
+        return "COMPLAINT"
+    return "BOUNCE_TEMPORARY" if _is_soft(event) else "BOUNCE_PERMANENT"
+
+
 def _suppress(row: OutboxEmail, kind: str, event: Any) -> None:
     reason, until = Suppression.Reason.SPAM_COMPLAINT, None
     if kind == "BOUNCED":
-        is_soft = str(event.description or "").startswith("Transient")
+        is_soft = _is_soft(event)
         reason = Suppression.Reason.SOFT_BOUNCE if is_soft else Suppression.Reason.HARD_BOUNCE
         until = now() + SOFT_FOR if is_soft else None
     known = {row.to, *row.cc, *row.bcc}

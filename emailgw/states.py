@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jobs
+from emailgw import telling
 from emailgw.models import EmailEvent, OutboxEmail, Status
 
-TOPICS = {
-    Status.SENT: "email.sent",
-    Status.FAILED: "email.failed",
-    Status.RETRY_SCHEDULED: "email.retry_scheduled",
-    Status.EXPIRED: "email.expired",
-}
-"""What others are told of; every move is an event of the email's own story."""
 OPEN = (
     Status.ENQUEUED,
     Status.RECEIVED,
@@ -33,11 +27,8 @@ def _announce(moved: jobs.Moved) -> None:
     EmailEvent.objects.create(
         outbox_id=moved.pk, type=moved.to, source=moved.by, detail=detail
     )  # fmt: skip
-    topic = TOPICS.get(Status(moved.to))
-    if topic is not None:
-        company = OutboxEmail.objects.values_list("company_id", flat=True).get(pk=moved.pk)
-        payload = {"outboxId": moved.pk, "status": moved.to, **detail}
-        jobs.emit(topic, payload, key=f"email:{moved.pk}", tenant=str(company))
+    if moved.to in telling.TOPICS:
+        telling.tell_move(OutboxEmail.objects.get(pk=moved.pk), moved.to, detail)
 
 
 outbox = jobs.machine(
