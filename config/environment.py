@@ -78,6 +78,21 @@ def needs_servers(arguments: list[str]) -> bool:
     return bool(rest) and rest[0] not in SERVERLESS and not {"-h", "--help", "--version"} & {*rest}
 
 
+def pool(arguments: list[str]) -> dict[str, object]:
+    """What the database is told of a pool of connections: the web server's, of DATABASE_POOL.
+
+    Each of its requests has a thread of its own, which would open a connection of its own.
+    """
+    program = Path(arguments[0]).name if arguments else ""
+    if [program, *arguments[1:3]] != ["manage.py", "jobs", "web"]:
+        return {}
+    size = os.environ.get("DATABASE_POOL", "16")
+    if not (size.isascii() and size.isdigit() and int(size) <= 1000):
+        fail("DATABASE_POOL", f"must be a number of connections, or 0 for no pool, got {size!r}")
+    found = int(size) and find_spec("psycopg_pool")
+    return {"pool": {"min_size": 1, "max_size": int(size), "timeout": 10}} if found else {}
+
+
 def secret_key(data: Path, required: bool) -> str:
     """SECRET_KEY, or for development one that was made up once and kept in the data folder."""
     key = os.environ.get("SECRET_KEY", "")

@@ -64,6 +64,7 @@ ASGI_APPLICATION = "config.asgi.application"
 
 DATABASES: dict[str, dict[str, Any]] = {"default": DATABASE.as_django()}
 DATABASES["default"]["OPTIONS"].setdefault("application_name", "jobdesk")
+DATABASES["default"]["OPTIONS"].update(environment.pool(sys.argv))
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "test_jobdesk"}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
