@@ -14,6 +14,7 @@ from emailgw import services
 from emailgw.documents import document_hash
 from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, OutboxEmail
+from emailgw.people import companies_of
 from emailgw.problems import problem_of, shaped
 from jobs.api import In, auth, paging
 from jobs.api import operation as _operation
@@ -135,7 +136,7 @@ def email_send(request: HttpRequest, body: SendIn) -> Any:
     """Hands an email in."""
     try:
         made = services.accept(
-            company_of(request, body.company), body.email, by=auth.who(request),
+            Company(pk=_id_of(request, body.company)), body.email, by=auth.who(request),
             request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
         )  # fmt: skip
     except Refused as error:
@@ -213,21 +214,26 @@ def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
 
 def company_of(request: HttpRequest, wanted: UUID | None) -> Company:
     """The company for which is asked; one out of scope does not exist."""
-    tenants = auth.who(request).scope.tenants
-    if wanted is None and tenants is not None and len(tenants) == 1:
-        [only] = tenants
-        found = Company.objects.filter(pk=only).first()
-    else:
-        found = None if wanted is None else Company.objects.filter(pk=wanted).first()
-    if found is None or (tenants is not None and str(found.pk) not in tenants):
+    found = Company.objects.filter(pk=_id_of(request, wanted)).first()
+    if found is None:
         raise Refused("NOT_FOUND", "there is no such company", "company")
     return found
 
 
+def _id_of(request: HttpRequest, wanted: UUID | None) -> UUID:
+    """The id of the company for which is asked, if it is in scope."""
+    companies = companies_of(auth.who(request))
+    if wanted is None and companies is not None and len(companies) == 1:
+        return companies[0]
+    if wanted is None or (companies is not None and wanted not in companies):
+        raise Refused("NOT_FOUND", "there is no such company", "company")
+    return wanted
+
+
 def _seen(request: HttpRequest) -> Any:
-    tenants = auth.who(request).scope.tenants
+    companies = companies_of(auth.who(request))
     rows = OutboxEmail.objects.all()
-    return rows if tenants is None else rows.filter(company_id__in=sorted(tenants))
+    return rows if companies is None else rows.filter(company_id__in=companies)
 
 
 def _shown(row: OutboxEmail) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from emailgw import services
 from emailgw.api import BODY_LIMIT, SendOut, company_of, operation, router
 from emailgw.errors import Refused
 from emailgw.models import Suppression
+from emailgw.people import companies_of
 from emailgw.problems import problem_of
 from jobs.api import In, auth, paging
 from jobs.fields import mask_email
@@ -208,9 +209,9 @@ def email_suppression_lift(request: HttpRequest, entry_id: UUID, body: LiftIn) -
 
 
 def _entries(request: HttpRequest) -> Any:
-    tenants = auth.who(request).scope.tenants
+    companies = companies_of(auth.who(request))
     rows = Suppression.objects.all()
-    return rows if tenants is None else rows.filter(company_id__in=sorted(tenants))
+    return rows if companies is None else rows.filter(company_id__in=companies)
 
 
 def _entry(row: Suppression) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from jobs import acts
 
 if TYPE_CHECKING:
     from jobs.acts import By
+    from jobs.principals import Principal
 
 PERMISSIONS = {
     "view_outboxemail": _("Can see emails"),
@@ -25,6 +26,22 @@ PERMISSIONS = {
     "reveal_recipient": _("Can see recipients in clear"),
 }
 """The gateway's own, beside the platform's."""
+
+
+def companies_of(who: Principal) -> list[UUID] | None:
+    """The ids of the companies that somebody may see; None: all. Other tenants are none."""
+    if who.scope.tenants is None:
+        return None
+    found = (as_uuid(tenant) for tenant in sorted(who.scope.tenants))
+    return [company for company in found if company is not None]
+
+
+def as_uuid(text: str) -> UUID | None:
+    """The id, or None where it is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def name_of(by: By) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -12,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from emailgw.errors import Refused
+from emailgw.people import companies_of
 from jobs.admin import PlatformAdmin, components, principal
 
 LOOKS = {
@@ -30,18 +30,8 @@ class GatewayAdmin(PlatformAdmin):
 
 def within(request: HttpRequest, rows: QuerySet[Any], column: str = "company_id") -> QuerySet[Any]:
     """The rows of the companies that may be seen."""
-    tenants = principal(request).scope.tenants
-    if tenants is None:
-        return rows
-    return rows.filter(**{f"{column}__in": [t for t in sorted(tenants) if as_uuid(t)]})
-
-
-def as_uuid(text: str) -> UUID | None:
-    """The id, or None where it is none."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+    companies = companies_of(principal(request))
+    return rows if companies is None else rows.filter(**{f"{column}__in": companies})
 
 
 def status_badge(row: Any) -> SafeString:

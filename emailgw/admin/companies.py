@@ -12,8 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from emailgw import services, states
-from emailgw.admin.base import GatewayAdmin, as_uuid, denying, within
+from emailgw.admin.base import GatewayAdmin, denying, within
 from emailgw.models import Company, OutboxEmail, Status, Usage
+from emailgw.people import as_uuid
 from jobs.admin import Act, components, principal, tables
 
 CAP = 10_000

@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 
 from emailgw import services
-from emailgw.admin.base import GatewayAdmin, as_uuid, denying, status_badge, within
+from emailgw.admin.base import GatewayAdmin, denying, status_badge, within
 from emailgw.models import EmailEvent, EmailLog, OutboxEmail, Status
+from emailgw.people import as_uuid
 from jobs.admin import Act, Reason, components, principal, tables
 from jobs.fields import mask_email
 

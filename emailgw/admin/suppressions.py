@@ -12,8 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from emailgw import services
-from emailgw.admin.base import GatewayAdmin, as_uuid, denying, within
+from emailgw.admin.base import GatewayAdmin, denying, within
 from emailgw.models import Company, Suppression
+from emailgw.people import as_uuid
 from jobs.admin import Act, Reason, principal, tables
 from jobs.fields import mask_email
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 import jobs
 from emailgw import addresses, config, html, suppressions
-from emailgw.clock import now
+from emailgw.clock import Now, now
 from emailgw.documents import document_hash
 from emailgw.errors import Refused
 from emailgw.models import (
@@ -93,11 +93,11 @@ def accept(
     for _ in range(REPEATS):
         try:
             with transaction.atomic():
-                company = Company.objects.get(pk=company.pk)
+                company, moment = _as_of_now(company)
                 if key and (earlier := _earlier(company, key, print_)):
                     return earlier
                 _admit(company, asked)
-                row = _write(company, asked, outbox_id, said, request_id, batch)
+                row = _write(company, asked, outbox_id, said, request_id, batch, moment)
                 EmailEvent.objects.create(outbox=row, type="CREATED", source=source)
                 if key:
                     _remember(row, key, print_)
@@ -107,6 +107,14 @@ def accept(
             continue  # somebody was quicker with the same key or recipient, whom we find now
         return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
     raise Refused("CONFLICT", "others hand in the same at this moment")
+
+
+def _as_of_now(company: Company) -> tuple[Company, datetime]:
+    """The company as it is stored, and the present moment; raises Refused where it is gone."""
+    found = Company.objects.annotate(moment=Now()).filter(pk=company.pk).first()
+    if found is None:
+        raise Refused("NOT_FOUND", "there is no such company", "company")
+    return found, found.moment
 
 
 def _remember(row: OutboxEmail, key: str, print_: str) -> None:
@@ -181,9 +189,8 @@ def _may_reply_to(company: Company, address: str) -> bool:
 
 def _write(
     company: Company, asked: EmailRequest, outbox_id: uuid.UUID, said: EmailSendJobOptions,
-    request_id: str, batch: EmailBatch | None,
+    request_id: str, batch: EmailBatch | None, moment: datetime,
 ) -> OutboxEmail:  # fmt: skip
-    moment = now()
     content = store_html(company, asked.html)
     return OutboxEmail.objects.create(
         id=outbox_id, company=company, recipient=recipient_of(company, asked), batch=batch,
