@@ -9,16 +9,17 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
+from pydantic import AwareDatetime
 
-from emailgw import services
-from emailgw.documents import document_hash
+from emailgw import looking, services
 from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, OutboxEmail
 from emailgw.people import companies_of
-from emailgw.problems import problem_of, shaped
+from emailgw.problems import TOLD, problem_of, shaped
+from emailgw.requests import contract
 from jobs.api import In, auth, paging
 from jobs.api import operation as _operation
-from jobs.fields import index_of, mask_email
+from jobs.fields import mask_email
 
 router = Router(tags=["email"], auth=auth.default())
 State = Literal[
@@ -27,20 +28,21 @@ State = Literal[
 ]  # fmt: skip
 BODY_LIMIT = 2_500_000
 """Bytes of a body: a content of 1 MiB as JSON writes it, below Django's own limit."""
-operation = functools.partial(_operation, shape=shaped)
-_COLUMNS = {
-    "status": "status", "tag": "tags__contains", "externalId": "external_id",
-    "recipientExternalId": "recipient__external_id", "dateFrom": "enqueued_at__gte",
-    "dateTo": "enqueued_at__lt",
+operation = functools.partial(_operation, shape=shaped, extra={"responses": {"4XX": TOLD}})
+_NAMES = {
+    "externalId": "external_id", "recipientExternalId": "recipient_external_id",
+    "inDoubt": "in_doubt", "dateFrom": "since", "dateTo": "before",
 }  # fmt: skip
 
 
 class SendIn(In):
     """An email; ``email`` is checked by the gateway's own rules, which never quote a value."""
 
-    email: dict[str, Any]
-    priority: int = 5
-    delay: int = 0
+    email: dict[str, Any] = Field(json_schema_extra=contract())
+    priority: int = Field(5, json_schema_extra={"minimum": 1, "maximum": 10})
+    """1 is the most urgent."""
+    delay: int = Field(0, json_schema_extra={"minimum": 0})
+    """Milliseconds."""
     company: UUID | None = None
     """Whose it is; may be left out by keys of one company."""
 
@@ -105,19 +107,22 @@ class Filters(Schema):
     """Which emails; what is personal is asked for by a search, whose words are in no address."""
 
     status: State | None = None
-    tag: str | None = None
-    externalId: str | None = None
-    recipientExternalId: str | None = None
-    dateFrom: datetime | None = None
-    dateTo: datetime | None = None
+    inDoubt: bool | None = None
+    tag: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    externalId: str | None = Field(None, min_length=1, max_length=64)
+    recipientExternalId: str | None = Field(None, min_length=1, max_length=64)
+    dateFrom: AwareDatetime | None = None
+    """From then on, …"""
+    dateTo: AwareDatetime | None = None
+    """… and before then."""
 
 
-class SearchIn(In):
+class SearchIn(In, Filters):
     """Which emails of one company; personal values are looked up by their keyed hashes."""
 
     company: UUID | None = None
-    to: str | None = None
-    cpfCnpj: str | None = None
+    to: str | None = Field(None, min_length=1, max_length=254)
+    cpfCnpj: str | None = Field(None, min_length=11, max_length=20)
     limit: int = Field(50, ge=1, le=200)
 
 
@@ -157,9 +162,7 @@ def email_list(
 ) -> Any:
     """Emails, newest first."""
     asked = filters.model_dump(exclude_none=True)
-    rows = _seen(request).filter(
-        **{_COLUMNS[name]: [value] if name == "tag" else value for name, value in asked.items()}
-    )
+    rows = _narrowed(_seen(request), filters)
     found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
     return {**found, "data": [_shown(row) for row in found["data"]]}
 
@@ -173,11 +176,11 @@ def email_search(request: HttpRequest, body: SearchIn) -> Any:
         raise problem_of(error) from None
     rows = _seen(request).filter(company=company)
     if body.to is not None:
-        rows = rows.filter(to_index=index_of(OutboxEmail, "to_index", body.to, company.pk))
+        rows = looking.to_address(rows, company.pk, body.to)
     if body.cpfCnpj is not None:
-        hashed = document_hash(body.cpfCnpj, company.pk)
-        rows = rows.filter(recipient__cpf_cnpj_hash=hashed)
-    found = list(rows.order_by("-enqueued_at", "id")[: body.limit + 1])
+        rows = looking.to_document(rows, company.pk, body.cpfCnpj)
+    rows = _narrowed(rows, body)
+    found = list(rows.order_by(*looking.NEWEST)[: body.limit + 1])
     return {"data": [_shown(row) for row in found[: body.limit]], "more": len(found) > body.limit}
 
 
@@ -234,6 +237,11 @@ def _seen(request: HttpRequest) -> Any:
     companies = companies_of(auth.who(request))
     rows = OutboxEmail.objects.all()
     return rows if companies is None else rows.filter(company_id__in=companies)
+
+
+def _narrowed(rows: looking.Rows, filters: Filters) -> looking.Rows:
+    asked = filters.model_dump(exclude_none=True, include=set(Filters.model_fields))
+    return looking.find(rows, **{_NAMES.get(n, n): value for n, value in asked.items()})
 
 
 def _shown(row: OutboxEmail) -> dict[str, Any]:

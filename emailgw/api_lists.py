@@ -15,6 +15,7 @@ from emailgw.errors import Refused
 from emailgw.models import Suppression
 from emailgw.people import companies_of
 from emailgw.problems import problem_of
+from emailgw.requests import contract
 from jobs.api import In, auth, paging
 from jobs.fields import mask_email
 
@@ -22,7 +23,9 @@ from jobs.fields import mask_email
 class EmailBatchIn(In):
     """Emails that are handed in together."""
 
-    emails: list[dict[str, Any]] = Field(min_length=1, max_length=services.BATCH_LIMIT)
+    emails: list[dict[str, Any]] = Field(
+        min_length=1, max_length=services.BATCH_LIMIT, json_schema_extra={"items": contract()}
+    )
     priority: int = 5
     company: UUID | None = None
 

@@ -19,6 +19,42 @@ _CODES = {
     **{status: code for code, status in _STATUS.items()},
     401: "UNAUTHORIZED", 500: "INTERNAL_ERROR", 503: "SERVICE_UNAVAILABLE",
 }  # fmt: skip
+_TEXT = {"type": "string"}
+TOLD: dict[str, Any] = {
+    "description": "A problem, as RFC 9457 tells it, with the gateway's envelope",
+    "content": {
+        "application/problem+json": {
+            "schema": {
+                "type": "object",
+                "required": ["type", "title", "status", "detail", "code", "request_id", "error"],
+                "properties": {
+                    **dict.fromkeys(["type", "title", "detail", "instance"], _TEXT),
+                    **dict.fromkeys(["code", "request_id"], _TEXT),
+                    "status": {"type": "integer"},
+                    "errors": {"type": "array", "items": {"type": "object"}},
+                    "error": {
+                        "type": "object",
+                        "required": ["code", "message", "requestId", "timestamp", "details"],
+                        "properties": {
+                            "code": {"type": "string", "enum": sorted(set(_CODES.values()))},
+                            **dict.fromkeys(["message", "requestId"], _TEXT),
+                            "timestamp": {"type": "string", "format": "date-time"},
+                            "details": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "required": ["field", "message"],
+                                    "properties": {"field": _TEXT, "message": _TEXT},
+                                },
+                            },
+                        },
+                    },
+                },
+            }
+        }
+    },
+}
+"""A problem of the gateway, for OpenAPI."""
 REUSED = "idempotency-key-reused"
 
 

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from emailgw.config import HTML_LIMIT
 from emailgw.documents import document_problem
 from emailgw.errors import Refused
 from emailgw.html import html_problem, sanitised
@@ -101,3 +102,15 @@ def parse(data: Mapping[str, Any] | EmailRequest) -> EmailRequest:
         raise Refused(code or "VALIDATION_ERROR", first["msg"], field) from None
     except (TypeError, ValueError, RecursionError):
         raise Refused("BAD_REQUEST", "must be a JSON object") from None
+
+
+def contract() -> dict[str, Any]:
+    """A request as JSON Schema, in one piece."""
+    found = EmailRequest.model_json_schema()
+    parts = found.pop("$defs")
+    fields = found["properties"]
+    fields["recipient"] = {**parts["RequestRecipient"], "default": {}}
+    for name in ("to", "replyTo"):
+        fields[name]["description"] = "one plain address"
+    fields["html"]["description"] = f"at most {HTML_LIMIT} bytes; what acts or loads is taken out"
+    return found

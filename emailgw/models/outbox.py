@@ -123,6 +123,12 @@ class OutboxEmail(models.Model):
         verbose_name_plural = _("emails")
         indexes = [
             models.Index(fields=["company", "-enqueued_at", "id"], name="emailgw_outbox_newest"),
+            models.Index(fields=["-enqueued_at", "id"], name="emailgw_outbox_newest_all"),
+            models.Index(
+                fields=["company", "external_id"],
+                condition=~models.Q(external_id=""),
+                name="emailgw_outbox_external_id",
+            ),
             models.Index(
                 fields=["enqueued_at"],
                 condition=~models.Q(status__in=["SENT", "FAILED", "EXPIRED"]),

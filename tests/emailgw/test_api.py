@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emailgw import looking
 from emailgw.models import Company, OutboxEmail
 from jobs.models import Audit
 from jobs.testing import run_jobs
@@ -167,10 +168,49 @@ def test_emails_are_found(caller: Caller, company: Company) -> None:
         ("tag=invoice", 1), ("tag=none", 0), ("externalId=order-1", 1), ("externalId=x", 0),
         ("recipientExternalId=CUST-1", 1), ("recipientExternalId=x", 0),
         ("dateTo=2000-01-01T00:00:00Z", 0), ("dateFrom=2000-01-01T00:00:00Z", 1),
+        ("status=ENQUEUED", 1), ("status=SENT", 0), ("inDoubt=false", 1), ("inDoubt=true", 0),
+        ("status=ENQUEUED&tag=invoice&dateFrom=2000-01-01T00:00:00Z", 1),
     ):  # fmt: skip
         assert len(caller("GET", f"/emails?{query}").data["data"]) == number, query
     for body, number in (
         ({"to": "Ana@customers.test"}, 1), ({"to": "bob@customers.test"}, 0),
         ({"cpfCnpj": factories.CPF}, 1), ({"cpfCnpj": factories.CNPJ}, 0),
+        ({"to": "ana@customers.test", "tag": "invoice", "status": "ENQUEUED"}, 1),
+        ({"to": "ana@customers.test", "tag": "none"}, 0),
+        ({"to": "ana@customers.test", "dateTo": "2000-01-01T00:00:00Z"}, 0),
     ):  # fmt: skip
         assert len(caller("POST", "/emails/search", body).data["data"]) == number, body
+
+
+def test_wrong_filters_are_named(caller: Caller) -> None:
+    for query, name in (
+        ("status=GONE", "status"), ("tag=a%20b", "tag"), ("dateFrom=2020-01-01", "dateFrom"),
+        ("externalId=", "externalId"), ("sort=to", "sort"),
+    ):  # fmt: skip
+        answer = caller("GET", f"/emails?{query}")
+        assert answer.status_code in (400, 422), query
+        assert name in str(answer.data["errors"]), answer.data
+    answer = caller("POST", "/emails/search", {"to": "ana@customers.test", "tags": "x"})
+    assert answer.status_code == 422 and "ana@" not in answer.content.decode()
+
+
+def test_a_status_is_looked_for_among_the_newest(
+    caller: Caller, company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        caller("POST", "/email/send", {"email": factories.request(externalId=f"n{number}")})
+    monkeypatch.setattr(looking, "SCAN", 2)
+    assert len(caller("GET", "/emails?status=ENQUEUED").data["data"]) == 2
+    oldest = OutboxEmail.objects.order_by("enqueued_at").first()
+    assert oldest is not None
+    found = caller("GET", "/emails?externalId=n0&status=ENQUEUED").data["data"]
+    assert [one["id"] for one in found] == [str(oldest.pk)]
+
+
+def test_a_key_of_a_tenant_that_is_no_company_sees_nothing(company: Company) -> None:
+    stranger = Caller(name="stranger", tenants=["brand-1"])
+    asked = {"email": factories.request()}
+    assert stranger("POST", "/email/send", asked).status_code == 404
+    assert stranger("POST", "/email/send", {**asked, "company": str(company.pk)}).status_code == 404
+    assert stranger("GET", "/emails").data["data"] == []
+    assert stranger("GET", "/email/suppressions").data["data"] == []
