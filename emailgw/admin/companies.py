@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from emailgw import services, states
-from emailgw.admin.base import GatewayAdmin, denying, within
-from emailgw.models import Company, OutboxEmail, Status, Usage
+from emailgw import services
+from emailgw.admin.base import GatewayAdmin, denying, tiles, within
+from emailgw.models import Company, OutboxEmail, Usage
 from emailgw.people import as_uuid
 from jobs.admin import Act, components, principal, tables
 
-CAP = 10_000
+SPANS = {
+    "minute": gettext_lazy("minute"), "hour": gettext_lazy("hour"), "day": gettext_lazy("day"),
+}  # fmt: skip
 
 
 def _suspend(suspended: bool) -> Any:
@@ -54,35 +55,17 @@ class CompanyAdmin(GatewayAdmin):
         return within(request, Company.objects.all(), "id").filter(pk=wanted).first()
 
     def page_data(self, request: HttpRequest, row: Company) -> dict[str, Any]:
+        emails = reverse(f"{self.admin_site.name}:emailgw_outboxemail_changelist")
         used = {u.span: u for u in Usage.objects.filter(company=row)}
         limits = [
-            {"span": span, "limit": limit, "used": used[span].used if span in used else 0,
+            {"name": SPANS[span], "limit": limit, "used": used[span].used if span in used else 0,
              "since": used[span].began_at if span in used else None}
             for span, limit in row.limits.items()
         ]  # fmt: skip
+        mail = OutboxEmail.objects.filter(company=row)
         return {"c": row, "badge": _badge(row), "limits": limits,
-                "tiles": components.tiles(self._tiles(row)),
+                "tiles": tiles(mail, f"{emails}?company={row.pk}"),
                 "list_buttons": self.buttons(request, row, row.pk)}  # fmt: skip
-
-    def _tiles(self, row: Company) -> list[Any]:
-        newest = OutboxEmail.objects.filter(company=row).order_by("-enqueued_at", "id")
-        ids = newest.values("pk")[:CAP]
-        counted = OutboxEmail.objects.filter(pk__in=ids).aggregate(
-            waiting=Count("pk", filter=Q(status__in=states.OPEN, in_doubt=False)),
-            sent=Count("pk", filter=Q(status=Status.SENT)),
-            failed=Count("pk", filter=Q(status__in=[Status.FAILED, Status.EXPIRED])),
-            doubt=Count("pk", filter=Q(in_doubt=True)),
-        )
-        base = reverse(f"{self.admin_site.name}:emailgw_outboxemail_changelist")
-        url = f"{base}?company={row.pk}"
-        return [
-            components.tile(counted["waiting"], _("under way"), url=url),
-            components.tile(counted["sent"], _("sent"), url=f"{url}&status=SENT", tone="green"),
-            components.tile(counted["failed"], _("not sent"), url=f"{url}&status=FAILED",
-                            tone="red" if counted["failed"] else ""),
-            components.tile(counted["doubt"], _("in doubt"), url=f"{url}&status=IN_DOUBT",
-                            tone="amber" if counted["doubt"] else ""),
-        ]  # fmt: skip
 
 
 def _badge(row: Company) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
@@ -14,9 +15,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 
-from emailgw import services
-from emailgw.admin.base import GatewayAdmin, denying, status_badge, within
-from emailgw.models import EmailEvent, EmailLog, OutboxEmail, Status
+from emailgw import looking, services
+from emailgw.admin import filters, story
+from emailgw.admin.base import GatewayAdmin, denying, status_badge, tiles, within
+from emailgw.models import EmailLog, OutboxEmail, Status
 from emailgw.people import as_uuid
 from jobs.admin import Act, Reason, components, principal, tables
 from jobs.fields import mask_email
@@ -71,26 +73,26 @@ class EmailAdmin(GatewayAdmin):
             consequences=lambda r, e: [_("The recipient is shown to you once, in clear.")]),
     )  # fmt: skip
 
+    list_acts = (
+        Act("find", gettext_lazy("Find by address…"), "emailgw.view_outboxemail",
+            filters.find, consequences=lambda r, e: [
+                _("The address stays out of the address of the page and out of logs.")],
+            form=filters.FindForm, tone="primary"),
+    )  # fmt: skip
+
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        given = {
-            n: request.GET.get(n, "").strip()[:254]
-            for n in ("status", "external", "tag", "company")
-        }
-        rows = within(request, OutboxEmail.objects.select_related("company").defer("html"))
-        if given["status"] in Status.values:
-            rows = rows.filter(status=given["status"])
-        if given["status"] == "IN_DOUBT":
-            rows = rows.filter(in_doubt=True)
-        if given["tag"]:
-            rows = rows.filter(tags__contains=[given["tag"]])
-        if given["company"]:
-            rows = rows.filter(company_id=as_uuid(given["company"]))
-        if given["external"]:
-            rows = rows.filter(external_id=given["external"])
-        found = tables.page(request, rows, "-enqueued_at", "-id")
+        asked = filters.given(request)
+        seen = within(request, OutboxEmail.objects.all())
+        rows = filters.narrowed(seen, asked).select_related("company").defer("html")
+        found = tables.page(request, rows, *looking.NEWEST)
         listed = [{"e": e, "to": mask_email(e.to), "badge": status_badge(e),
                    "url": self.page_url(e.pk)} for e in found["rows"]]  # fmt: skip
-        return {**found, "rows": listed, "given": given, "statuses": Status.choices}
+        others = {n: v for n, v in asked.items() if v and n not in ("to", "company")}
+        return {**found, "rows": listed, "given": asked, "statuses": Status.choices,
+                "companies": filters.companies(request), "is_narrowed": any(asked.values()),
+                "without_to": f"?{urlencode(others)}",
+                "tiles": tiles(seen, self.list_url()),
+                "list_buttons": self.list_buttons(request)}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
         wanted = as_uuid(key)
@@ -99,15 +101,17 @@ class EmailAdmin(GatewayAdmin):
 
     def page_data(self, request: HttpRequest, row: OutboxEmail) -> dict[str, Any]:
         site = self.admin_site.name
-        story = EmailEvent.objects.filter(outbox=row).order_by("id")[:200]
+        log = EmailLog.objects.filter(outbox=row).first()
+        hashed = row.recipient.cpf_cnpj_hash
         return {
             "title": _("Email to %(to)s") % {"to": mask_email(row.to)}, "e": row,
             "badge": status_badge(row),
             "copies": [mask_email(a) for a in (*row.cc, *row.bcc)],
-            "document": f"{(row.recipient.cpf_cnpj_hash or '')[:8]}…",
-            "log": EmailLog.objects.filter(outbox=row).first(),
-            "story": [{"event": e, "detail": components.pretty(e.detail) if e.detail else ""}
-                      for e in story],
+            "document": f"{hashed[:8]}…" if hashed else "",
+            "log": log,
+            "took": components.duration(log.duration_ms / 1000) if log else "",
+            "story": story.told(row), "failed": story.has_failed(row),
+            "company_url": reverse(f"{site}:emailgw_company_change", args=[row.company_id]),
             "job": reverse(f"{site}:jobs_job_change", args=[row.pk]),
             "preview": reverse(f"{site}:emailgw_outboxemail_preview", args=[row.pk])
             if principal(request).may("view_payload") else "",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from emailgw import html
 from emailgw.errors import Refused
 
+PAPER = '<body bgcolor="#ffffff" text="#000000">'
+
 
 @dataclass(frozen=True, slots=True)
 class Preview:
@@ -20,4 +22,6 @@ def preview(body: str) -> Preview:
     """The HTML as it would be sent; raises Refused where it would not be."""
     if problem := html.html_problem(body):
         raise Refused("VALIDATION_ERROR", problem, "html")
-    return Preview(html.page(html.sanitised(body)))
+    # Mail is written for white paper, whatever the page around it looks like.
+    shown = html.page(html.sanitised(body)).replace("<body>", PAPER, 1)
+    return Preview(shown)

@@ -67,7 +67,7 @@ def test_every_page_answers_and_is_masked(root: Client, email: OutboxEmail) -> N
         assert not re.search(r"<[^>]+\sstyle=|<style|<script(?![^>]*\ssrc=)|\son\w+=", text)
         assert not [s for s in (*SECRETS, "copy@", "nobody@", "Your invoice") if s in text], path
     page = root.get(f"{BASE}/outboxemail/{email.pk}/change/").content.decode()
-    assert "a***@c***.test" in page and "SENT_ATTEMPT" in page
+    assert "a***@c***.test" in page and "Being handed over" in page
     hashed = email.recipient.cpf_cnpj_hash
     assert hashed is not None and hashed[:8] in page and hashed[:9] not in page
 
@@ -85,7 +85,7 @@ def test_the_list_is_narrowed(root: Client, email: OutboxEmail) -> None:
 
 def test_a_preview_runs_and_loads_nothing(root: Client, staff: Client, email: OutboxEmail) -> None:
     page = root.get(f"{BASE}/outboxemail/{email.pk}/change/").content.decode()
-    assert re.search(r"<iframe sandbox src=", page)
+    assert re.search(r"<iframe sandbox [^>]*src=", page)
     answer = root.get(f"{BASE}/outboxemail/{email.pk}/preview/")
     policy = answer["Content-Security-Policy"]
     assert "default-src 'none'" in policy and re.search(r"(^|; )sandbox(;|$)", policy)
