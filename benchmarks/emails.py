@@ -39,16 +39,12 @@ WORKER = manage(
 def send(b: Bench) -> Result:
     """100 emails per second over HTTP while workers send them; beside jobs that do nothing."""
     seconds = 3.0 if b.quick else 20.0
-    turns = 1 if b.quick else 2
-    plain, ours = [], []
-    for _ in range(turns):
-        plain.append(_hand_in(b, seconds, _jobs, "/api/v1/jobs", 201))
-        ours.append(_hand_in(b, seconds, _emails, "/api/v1/email/send", 202))
-    best, base = (sorted(runs, key=lambda run: run["p95_ms"]) for runs in (ours, plain))
-    figures = {"jobdesk": best[(turns - 1) // 2], "jobdesk_enqueue": base[(turns - 1) // 2]}
-    ratio = round(figures["jobdesk"]["p95_ms"] / figures["jobdesk_enqueue"]["p95_ms"], 2)
+    plain = _hand_in(b, seconds, _jobs, "/api/v1/jobs", 201)
+    ours = _hand_in(b, seconds, _emails, "/api/v1/email/send", 202)
+    figures = {"jobdesk": ours, "jobdesk_enqueue": plain}
+    ratio = round(ours["p95_ms"] / plain["p95_ms"], 2)
     checks = [
-        Check("p95 of POST /email/send", figures["jobdesk"]["p95_ms"], 50, 25, True, " ms"),
+        Check("p95 of POST /email/send", ours["p95_ms"], 50, 25, True, " ms"),
         Check("p95 x that of POST /jobs", ratio, 4, 2.5, True),
     ]
     return Result(figures, checks, ratio)

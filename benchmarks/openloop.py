@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 Make = Callable[[int], bytes]
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter, float]
+IDLE = 2.0
+"""Seconds after which a connection is not used again."""
 
 
 @dataclass(slots=True)
@@ -56,13 +58,15 @@ async def _drive(
         answers.late = max(answers.late, time.monotonic() - due)
         port = ports[number % len(ports)]
         idle = free[port]
-        reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+        while idle and time.monotonic() - idle[-1][2] > IDLE:  # the server hangs up before long
+            idle.pop()[1].close()
+        reader, writer = idle.pop()[:2] if idle else await connect(port)
         writer.write(make(number))
         status, said = await _answer(reader)
         answers.seconds.append(time.monotonic() - due)
         if status != expected:
             answers.wrong.append(f"{status} {said[:200]!r}")
-        idle.append((reader, writer))
+        idle.append((reader, writer, time.monotonic()))
 
     asked = []
     for number in range(int(rate * seconds)):
@@ -70,9 +74,13 @@ async def _drive(
         await asyncio.sleep(due - time.monotonic())
         asked.append(asyncio.create_task(ask(number, due)))
     await asyncio.wait_for(asyncio.gather(*asked), 60)
-    for _, writer in chain.from_iterable(free.values()):
+    for _, writer, _ in chain.from_iterable(free.values()):
         writer.close()
     return answers
+
+
+async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port)
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
