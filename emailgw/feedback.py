@@ -84,9 +84,9 @@ def _note(row: OutboxEmail, kind: str, event: Any) -> None:
     if kind == "DELIVERED":
         log.filter(delivered_at=None).update(delivered_at=now())
     elif kind == "BOUNCED":
-        log.update(bounce_type=str(event.description or "")[:100])
+        log.update(bounce_type=shown(str(event.description or ""))[:100])
     elif kind == "COMPLAINED":
-        log.update(complaint_type=str(event.description or "unknown")[:100])
+        log.update(complaint_type=shown(str(event.description or "unknown"))[:100])
 
 
 def _is_soft(event: Any) -> bool:
