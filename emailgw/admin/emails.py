@@ -31,10 +31,18 @@ class ResendForm(Reason):
         label=gettext_lazy("Send it even if it may have been sent"), required=False
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.row.in_doubt:
+            del self.fields["even_if_sent"]
+
 
 def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> str:
     services.resend(
-        row.pk, by=principal(request), reason=given["reason"], even_if_sent=given["even_if_sent"]
+        row.pk,
+        by=principal(request),
+        reason=given["reason"],
+        even_if_sent=given.get("even_if_sent", False),
     )
     return _("The email is tried again.")
 
@@ -43,6 +51,11 @@ def _why_no_resend(request: HttpRequest, row: OutboxEmail) -> str:
     if row.in_doubt or row.status in (Status.FAILED, Status.EXPIRED):
         return ""
     return _("It is %(status)s.") % {"status": row.get_status_display()}
+
+
+def _what_follows(request: HttpRequest, row: OutboxEmail) -> list[str]:
+    again = _("The same email and the same job are tried again.")
+    return [again, _("One in doubt asks its provider first.")] if row.in_doubt else [again]
 
 
 def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> HttpResponse:
@@ -65,8 +78,7 @@ class EmailAdmin(GatewayAdmin):
     page_template = "emailgw/admin/email.html"
     acts = (
         Act("resend", gettext_lazy("Send again…"), "retry_job", denying(_resend), _why_no_resend,
-            lambda r, e: [_("The same email and the same job are tried again."),
-                          _("One in doubt asks its provider first.")], form=ResendForm,
+            _what_follows, form=ResendForm,
             tone="primary"),
         Act("reveal", gettext_lazy("Show recipient…"), "emailgw.reveal_recipient",
             denying(_reveal),
