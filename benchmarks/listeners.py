@@ -53,7 +53,7 @@ def _measure(b: Bench, clients: int, seconds: float, mode: str) -> Figures:
             **_quiet(b),
         )
         try:
-            _await_answer(port)
+            await_answer(port)
             quiet_mb = psutil.Process(server.pid).memory_info().rss / 1e6
             crowds = [_crowd(b, port, clients // CROWDS, mode, n) for n in range(CROWDS)]
             for crowd in crowds:
@@ -190,7 +190,8 @@ def _cookie() -> str:
     return f"{settings.SESSION_COOKIE_NAME}={store.session_key}"
 
 
-def _await_answer(port: int) -> None:
+def await_answer(port: int) -> None:
+    """The server at that port of this machine shows its pages."""
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -16,8 +16,8 @@ VARIABLE = "BENCH_OUT"
 """Names the file."""
 RECORD = struct.Struct("<ddII")
 NOOP, STAMP, SLEEP, FAIL = 1, 2, 3, 4
-SPAN, BEGUN, TOLD = 5, 6, 7
-"""From when until when a job ran; that it has begun; that it was told to stop."""
+SPAN, BEGUN, TOLD, TAKEN = 5, 6, 7, 8
+"""From when until when a job ran; that it has begun; that it was told to stop; a mail."""
 
 _file: int | None = None
 

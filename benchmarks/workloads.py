@@ -13,6 +13,7 @@ from benchmarks import (
     bulks,
     cancels,
     drains,
+    emails,
     enqueues,
     events,
     fairness,
@@ -69,5 +70,7 @@ WORKLOADS = [
     Workload("operate_1m", "what operators ask about 1 000 000 jobs", operate.operate),
     Workload("api_1m", "the API on 1 000 000 jobs, through the server", overhttp.api),
     Workload("admin_1m", "every screen of the admin on 1 000 000 jobs", admin.screens_1m),
+    Workload("email_send", "100 emails per second handed in over HTTP", emails.send),
+    Workload("email_drain", "2 000 emails at a provider's limit of 100/s", emails.drain),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

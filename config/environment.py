@@ -1,11 +1,14 @@
 """Settings from environment variables; a wrong one ends the program with one clear line."""
 
+import base64
 import os
 import secrets
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from config import embedded
 from config.addresses import BadAddress, DatabaseAddress, parse_database_url, parse_redis_url
@@ -75,6 +78,21 @@ def needs_servers(arguments: list[str]) -> bool:
     return bool(rest) and rest[0] not in SERVERLESS and not {"-h", "--help", "--version"} & {*rest}
 
 
+def pool(arguments: list[str]) -> dict[str, object]:
+    """What the database is told of a pool of connections: the web server's, of DATABASE_POOL.
+
+    Each of its requests has a thread of its own, which would open a connection of its own.
+    """
+    program = Path(arguments[0]).name if arguments else ""
+    if [program, *arguments[1:3]] != ["manage.py", "jobs", "web"]:
+        return {}
+    size = os.environ.get("DATABASE_POOL", "16")
+    if not (size.isascii() and size.isdigit() and int(size) <= 1000):
+        fail("DATABASE_POOL", f"must be a number of connections, or 0 for no pool, got {size!r}")
+    found = int(size) and find_spec("psycopg_pool")
+    return {"pool": {"min_size": 1, "max_size": int(size), "timeout": 10}} if found else {}
+
+
 def secret_key(data: Path, required: bool) -> str:
     """SECRET_KEY, or for development one that was made up once and kept in the data folder."""
     key = os.environ.get("SECRET_KEY", "")
@@ -88,11 +106,88 @@ def secret_key(data: Path, required: bool) -> str:
         fail("SECRET_KEY", f"not set, and {error}")
 
 
-def _kept_secret(path: Path) -> str:
+def protection_keys(data: Path, make_up: bool) -> dict[str, object]:
+    """KEYS and INDEX_KEY of ``JOBS``: those of JOBS_KEYS (``id=key,…``) and JOBS_INDEX_KEY.
+
+    Without them, where ``make_up`` allows it, keys that were made up once and kept in the data
+    folder. Otherwise nothing: whatever needs a key says so when it starts.
+    """
+    keys = {}
+    for word in words("JOBS_KEYS", []):
+        name, _, key = word.partition("=")
+        if not key:
+            fail("JOBS_KEYS", "must be like id=key,olderid=olderkey")
+        keys[name] = key
+    index = os.environ.get("JOBS_INDEX_KEY", "")
+    if make_up and not keys and not index:
+        try:
+            folder = data_folder(data)
+            keys = {"local": _kept_secret(folder / "key", _fresh_key)}
+            index = _kept_secret(folder / "index_key", _fresh_key)
+        except (embedded.EmbeddedError, OSError) as error:
+            fail("JOBS_KEYS", f"not set, and {error}")
+    found: dict[str, object] = {"KEYS": keys} if keys else {}
+    return {**found, "INDEX_KEY": index} if index else found
+
+
+def email(extra: str) -> dict[str, object]:
+    """``EMAILGW``: providers by SMTP_URL (``smtp://user:password@host:port``, or ``smtps``) and
+    SES_REGION; nothing where the package of the ``extra`` is not installed."""
+    if find_spec(extra) is None:
+        return {}
+    providers: dict[str, object] = {}
+    if url := os.environ.get("SMTP_URL", ""):
+        providers["smtp"] = {"OPTIONS": _smtp_options(url)}
+    if region := os.environ.get("SES_REGION", ""):
+        client: dict[str, object] = {"region_name": region}
+        if endpoint := os.environ.get("SES_ENDPOINT", ""):
+            client["endpoint_url"] = endpoint
+        options: dict[str, object] = {"client_params": client}
+        if name := os.environ.get("SES_CONFIGURATION_SET", ""):
+            options["configuration_set_name"] = name
+        providers["ses"] = {
+            "BACKEND": "anymail.backends.amazon_ses.EmailBackend",
+            "OPTIONS": options,
+        }
+    found: dict[str, object] = {"PROVIDERS": providers}
+    if name := os.environ.get("EMAIL_PROVIDER", ""):
+        if name not in providers:
+            fail("EMAIL_PROVIDER", f"is {name!r}, which neither SMTP_URL nor SES_REGION set up")
+        found["PROVIDER"] = name
+    return {**found, "SNS_TOPICS": words("SNS_TOPICS", [])}
+
+
+def _smtp_options(url: str) -> dict[str, object]:
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (465 if parts.scheme == "smtps" else 25)
+    except ValueError:
+        fail("SMTP_URL", "has a port that is no number")
+    if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname:
+        fail("SMTP_URL", "must be like smtp://user:password@host:25, smtp+starttls:// or smtps://")
+    return {
+        "host": parts.hostname,
+        "port": port,
+        "username": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": parts.scheme == "smtps",
+        "use_tls": parts.scheme == "smtp+starttls",
+    }
+
+
+def _fresh_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+def _fresh_secret() -> str:
+    return secrets.token_urlsafe(50)
+
+
+def _kept_secret(path: Path, fresh_value: Callable[[], str] = _fresh_secret) -> str:
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(50))
+            file.write(fresh_value())
         try:
             os.link(fresh, path)  # the first of two processes wins, and both read its key
         except FileExistsError:

@@ -64,6 +64,7 @@ ASGI_APPLICATION = "config.asgi.application"
 
 DATABASES: dict[str, dict[str, Any]] = {"default": DATABASE.as_django()}
 DATABASES["default"]["OPTIONS"].setdefault("application_name", "jobdesk")
+DATABASES["default"]["OPTIONS"].update(environment.pool(sys.argv))
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "test_jobdesk"}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -74,7 +75,14 @@ RQ_QUEUES = {
 RQ_SHOW_ADMIN_LINK = False
 
 # No pooler stands between the project and its own server.
-JOBS: dict[str, Any] = {"PREPARE": EMBEDDED}
+JOBS: dict[str, Any] = {
+    "PREPARE": EMBEDDED,
+    **environment.protection_keys(data_folder(), make_up=DEBUG or EMBEDDED),
+}
+
+EMAILGW: dict[str, Any] = environment.email("anymail")
+if EMAILGW:  # the extra is installed
+    INSTALLED_APPS += ["anymail", "emailgw.apps.EmailgwConfig"]
 
 LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
 LOGGING: dict[str, Any] = {

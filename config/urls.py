@@ -1,5 +1,6 @@
+from django.apps import apps
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from config.api import api
@@ -11,3 +12,6 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("metrics", metrics.view),
 ]
+
+if apps.is_installed("emailgw"):
+    urlpatterns.append(path("webhooks/email/", include("emailgw.urls")))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
 from jobs.context import Context
 from jobs.effects import Happened, Intent, NotHappened, Unknown
+from jobs.endings import Ended, ended
 from jobs.errors import (
     BreakerError,
     Changed,
@@ -47,6 +48,7 @@ from jobs.errors import (
     UnknownTarget,
 )
 from jobs.events import Event
+from jobs.keeping import Keep, sweeper
 from jobs.limits import Limit, Rate, Unique
 from jobs.outcomes import (
     CircuitOpen,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from jobs.models import Attempt, DeadLetter, Job
     from jobs.operate.batches import batch
     from jobs.operate.cancel import cancel
+    from jobs.operate.doubts import resolve_doubt
     from jobs.operate.explain import explain
     from jobs.operate.replay import replay
     from jobs.operate.retry import retry
@@ -100,6 +103,7 @@ _LAZY = {
     "handler": "jobs.registry",
     "machine": "jobs.machines",
     "replay": "jobs.operate.replay",
+    "resolve_doubt": "jobs.operate.doubts",
     "retry": "jobs.operate.retry",
     "schedule": "jobs.timetable",
 }
@@ -119,6 +123,7 @@ __all__ = [
     "DuplicateJob",
     "Edge",
     "EffectError",
+    "Ended",
     "EnqueueError",
     "Enqueued",
     "Event",
@@ -137,6 +142,7 @@ __all__ = [
     "Job",
     "JobState",
     "JobsError",
+    "Keep",
     "KeyConflict",
     "KeyTaken",
     "Limit",
@@ -168,6 +174,7 @@ __all__ = [
     "cancel",
     "chain",
     "emit",
+    "ended",
     "enqueue",
     "enqueue_many",
     "explain",
@@ -176,8 +183,10 @@ __all__ = [
     "handler",
     "machine",
     "replay",
+    "resolve_doubt",
     "retry",
     "schedule",
+    "sweeper",
 ]
 
 

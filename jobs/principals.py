@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
 
@@ -64,6 +64,30 @@ VIEWS = (
 """Permissions to see, which Django makes for the models of these names."""
 
 ALL = frozenset(PERMISSIONS) | frozenset(VIEWS)
+"""Those of the platform itself."""
+
+_OF_APPS: dict[str, Any] = {}
+
+
+def add_permissions(app: str, permissions: Mapping[str, Any]) -> None:
+    """An app's own permissions are known: what each allows, by its codename in Django."""
+    _OF_APPS.update({f"{app}.{codename}": words for codename, words in permissions.items()})
+
+
+def every_permission() -> frozenset[str]:
+    """All permissions there are: the platform's by codename, an app's as ``app.codename``."""
+    return ALL | frozenset(_OF_APPS)
+
+
+def words_of(permission: str) -> Any:
+    """What the permission allows, in words; its name where nobody has told."""
+    return PERMISSIONS.get(permission) or _OF_APPS.get(permission, permission)
+
+
+def full_name(permission: str) -> str:
+    """The permission as Django calls it."""
+    return permission if "." in permission else f"jobs.{permission}"
+
 
 VIAS = ("code", "admin", "api", "cli", "system")
 
@@ -99,7 +123,7 @@ class Principal:
 
     name: str
     via: str = "code"
-    permissions: frozenset[str] = field(default=ALL, repr=False)
+    permissions: frozenset[str] = field(default_factory=every_permission, repr=False)
     scope: Scope = EVERYTHING
     is_staff: bool = True
     """Whether events meant for administrators are theirs to see."""
@@ -110,7 +134,7 @@ class Principal:
     """Public part of the API key behind it, where there is one."""
 
     def may(self, permission: str) -> bool:
-        """Whether it has the permission, named without its app."""
+        """Whether it has the permission: the platform's by codename, an app's in full."""
         return permission in self.permissions
 
 

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from jobs import conf
+from jobs import conf, keeping
 from jobs import searchable as fields
 from jobs.backoff import Backoff, Duration, Exponential, seconds
 from jobs.errors import HandlerError, UnknownKind
+from jobs.keeping import Keep, Kept
 from jobs.limits import Limit, Rate
 from jobs.names import name_problem
 from jobs.outcomes import DEFAULT_CRASH_LIMIT
 from jobs.payloads import Payload
 
 OnTimeout = Literal["retry", "fail"]
-Keep = timedelta | int
-"""How long finished jobs are kept: so long, or the last so many."""
 OnLost = Literal["rerun", "fail", "in_doubt"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,6 +59,7 @@ class Handler:
     emits: bool
     keep_completed: Keep | None
     keep_failed: Keep | None
+    dead_letter_retention: Keep | None
     searchable: tuple[str, ...]
 
     @property
@@ -100,8 +100,9 @@ def handler(
     preemptible: bool = False,
     killable: bool = False,
     emits: bool = False,
-    keep_completed: Keep | None = None,
-    keep_failed: Keep | None = None,
+    keep_completed: Kept | None = None,
+    keep_failed: Kept | None = None,
+    dead_letter_retention: Kept | None = None,
     searchable: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Registers the decorated function for the payload's kind.
@@ -112,8 +113,9 @@ def handler(
     at enqueue. ``preempts`` lets its jobs push ``preemptible`` ones of lower priority off their
     exclusive key; one that does not obey may be killed where it is ``killable``. ``emits``
     tells every move of its jobs as an event. ``keep_completed`` and ``keep_failed`` say how long
-    finished jobs stay: a duration, or how many. ``searchable`` names fields of the payload by
-    whose values jobs are found quickly.
+    finished jobs stay: a duration, how many, or both by a ``Keep``; ``dead_letter_retention`` says
+    so of its open dead letters, which hold their jobs. ``searchable`` names fields of the payload
+    by whose values jobs are found quickly.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -146,8 +148,9 @@ def handler(
             preemptible=preemptible,
             killable=killable,
             emits=emits,
-            keep_completed=keep_completed,
-            keep_failed=keep_failed,
+            keep_completed=keeping.parse("keep_completed", keep_completed),
+            keep_failed=keeping.parse("keep_failed", keep_failed),
+            dead_letter_retention=keeping.parse("dead_letter_retention", dead_letter_retention),
             searchable=searchable,
         )
         _validate(made)
@@ -262,14 +265,10 @@ def _validate(h: Handler) -> None:
     )
     require(h.on_timeout in ("retry", "fail"), f"on_timeout {h.on_timeout!r} is unknown")
     require(h.per_key is None or isinstance(h.per_key, Limit), "per_key must be a jobs.Limit")
-    for name in ("keep_completed", "keep_failed"):
-        keep = getattr(h, name)
-        require(
-            keep is None
-            or (_is_count(keep) and keep >= 0)
-            or (isinstance(keep, timedelta) and keep >= timedelta(0)),
-            f"{name} must be a timedelta or a whole number of jobs",
-        )
+    require(
+        h.dead_letter or h.dead_letter_retention is None,
+        "dead_letter_retention means nothing without dead letters",
+    )
     unfit = fields.problem(h.payload, h.searchable)
     require(not unfit, unfit)
     flags = ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable", "emits")

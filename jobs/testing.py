@@ -33,6 +33,7 @@ from jobs.context import Signal
 from jobs.engine import (
     claims,
     dispatch,
+    endings,
     feed,
     leases,
     outbox,
@@ -116,13 +117,17 @@ class Summary:
 def run_jobs(queues: Sequence[str] | None = None, limit: int = 1000) -> Summary:
     """Everything that is due has run, and what it enqueued, too; answers what was run.
 
-    Jobs whose time has not come stay (see ``freeze_clock``). Inside a transaction each handler
-    has a savepoint: what it wrote stays unless it broke the transaction. Raises an AssertionError
+    Jobs whose time has not come stay (see ``freeze_clock``). Whoever asked to be told of jobs that
+    ended without success (``jobs.ended``) has been told. Inside a transaction each handler has a
+    savepoint: what it wrote stays unless it broke the transaction. Raises an AssertionError
     when there is still something due after ``limit`` attempts.
     """
     runs: list[Run] = []
+    teller = endings.Teller(raises=True)
     with _executor() as owner:
-        while claimed := _next(queues, owner):
+        while (claimed := _next(queues, owner)) or teller.run():
+            if claimed is None:
+                continue
             if len(runs) >= limit:
                 raise AssertionError(f"after {limit} attempts there are still jobs due")
             runs.append(_run(claimed))

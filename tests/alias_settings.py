@@ -9,4 +9,4 @@ DATABASES["queue"] = {  # noqa: F405
     "NAME": os.environ["ALIAS_DATABASE"],
 }
 DATABASE_ROUTERS = ["jobs.router.JobsRouter"]
-JOBS = {"DATABASE": "queue"}
+JOBS = {**KEYS, "DATABASE": "queue"}  # noqa: F405

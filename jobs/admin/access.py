@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from jobs.operate import people
-from jobs.principals import PERMISSIONS, Principal
+from jobs.principals import Principal, full_name, words_of
 
 _KEPT = "_jobs_principal"
 
@@ -40,8 +40,7 @@ def missing(request: HttpRequest, permission: str) -> str:
     """Why the permission is not there, in words; nothing where it is."""
     if principal(request).may(permission):
         return ""
-    words = PERMISSIONS.get(permission, permission)
     return _("You lack the permission “%(words)s” (%(name)s).") % {
-        "words": words,
-        "name": f"jobs.{permission}",
+        "words": words_of(permission),
+        "name": full_name(permission),
     }

@@ -39,7 +39,10 @@ class Acting(Base):
         """The way to a row of this list."""
         name = self.admin_site.name
         return [
-            (reverse(f"{name}:app_list", args=["jobs"]), str(self.opts.app_config.verbose_name)),
+            (
+                reverse(f"{name}:app_list", args=[self.opts.app_label]),
+                str(self.opts.app_config.verbose_name),
+            ),
             (self.list_url(), str(self.opts.verbose_name_plural).capitalize()),
         ]
 

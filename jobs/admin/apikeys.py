@@ -23,7 +23,7 @@ from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import ApiKey
 from jobs.operate import apikeys
-from jobs.principals import ALL, PERMISSIONS
+from jobs.principals import every_permission, words_of
 
 
 class Lines(forms.CharField):
@@ -57,8 +57,8 @@ class KeyForm(Reason):
         super().__init__(*args, **kwargs)
         who = principal(self.request)
         offer(self, "permissions").choices = [
-            (name, f"{name}: {PERMISSIONS[name]}" if name in PERMISSIONS else name)
-            for name in sorted(ALL)
+            (name, name if words_of(name) == name else f"{name}: {words_of(name)}")
+            for name in sorted(every_permission())
             if who.may(name)
         ]
 

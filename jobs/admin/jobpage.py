@@ -207,11 +207,11 @@ def _facts(request: HttpRequest, site: str, job: Job, lease: Lease | None) -> li
         (_("Cancel asked by"), job.cancel_by), (_("Cancel reason"), job.cancel_reason),
         (_("Tags"), list(job.tags), "tags"),
     ]  # fmt: skip
-    keep = handler and (
-        handler.keep_failed if job.state == JobState.FAILED else handler.keep_completed
-    )
-    if job.finished_at is not None and isinstance(keep, timedelta):
-        facts.append((_("Kept until"), job.finished_at + keep, "time"))
+    keep = None
+    if handler is not None:
+        keep = handler.keep_failed if job.state == JobState.FAILED else handler.keep_completed
+    if job.finished_at is not None and keep is not None and keep.time is not None:
+        facts.append((_("Kept until"), job.finished_at + keep.time, "time"))
     return [(*fact, "", "")[:4] for fact in facts if fact[1] not in (None, "", [])]
 
 

@@ -87,17 +87,21 @@ def operation(
     is_open: bool = False,
     summary: str = "",
     extra: Mapping[str, Any] | None = None,
+    body_limit: int = 0,
+    shape: Callable[[HttpRequest, Problem], Problem] | None = None,
     **more: Any,
 ) -> Callable[[Endpoint], Endpoint]:
     """The function answers this method and path of the router, for whoever has the permission.
 
     ``needs`` may be empty: whoever is known may ask. ``answer`` is a schema, or schemas by status.
     ``verb`` is what the audit calls it where it is denied. Members of the answer that are
-    ``secret`` are told once. Only ``is_open`` asks nobody who he is.
+    ``secret`` are told once. Only ``is_open`` asks nobody who he is. Bodies may have ``body_limit``
+    bytes, where that is more than the API's own limit. ``shape`` tells problems in the words of an
+    app: it answers the problem that is sent.
     """
 
     def register(function: Endpoint) -> Endpoint:
-        rules = _Rules(needs, verb or name, secret, is_open)
+        rules = _Rules(needs, verb or name, secret, is_open, body_limit, shape)
         told = {
             "x-permission": needs,
             **({"x-verb": verb} if verb else {}),
@@ -150,8 +154,12 @@ def _summary(function: Endpoint) -> str:
 class _Rules:
     """What an operation asks of a request."""
 
-    def __init__(self, needs: str, verb: str, secret: tuple[str, ...], is_open: bool) -> None:
+    def __init__(
+        self, needs: str, verb: str, secret: tuple[str, ...], is_open: bool, body_limit: int,
+        shape: Callable[[HttpRequest, Problem], Problem] | None,
+    ) -> None:  # fmt: skip
         self.needs, self.verb, self.secret, self.is_open = needs, verb, secret, is_open
+        self.body_limit, self.shape = body_limit, shape
 
 
 class _Kept(Exception):
@@ -198,6 +206,7 @@ def _guarded(rules: _Rules, run: Callable[..., HttpResponseBase]) -> Callable[..
             operation.api = _Api(operation.api, operation, rules)
         request.jobs_path = path  # type: ignore[attr-defined]
         request.jobs_logins = operation.auth_callbacks  # type: ignore[attr-defined]
+        request.jobs_shape = rules.shape  # type: ignore[attr-defined]
         try:
             if rules.is_open:  # probes, which have to answer where there is no database
                 response = run(request, **path)
@@ -246,7 +255,7 @@ def _once(run: Callable[[], HttpResponseBase], request: HttpRequest) -> HttpResp
         if request.method in SAFE and not failed and sql.connection().in_atomic_block:
             sql.rows("SET LOCAL statement_timeout = DEFAULT")
     error = getattr(request, "jobs_error", None)
-    if failed and isinstance(error, JobsError):
+    if failed and isinstance(error, JobsError | Problem):
         acts.settle(error)
     return response
 
@@ -267,7 +276,7 @@ def _prepare(operation: Operation, rules: _Rules, request: HttpRequest) -> None:
     try:
         requests.check_text(request, request.jobs_path)  # type: ignore[attr-defined]
         _check_names(operation, request)
-        requests.check_body(request, is_form=_takes_form(operation))
+        requests.check_body(request, rules.body_limit, is_form=_takes_form(operation))
     except requests.Unusable as error:
         pointer = error.pointer
         raise Problem(error.status, error.code, error.message, pointer=pointer) from None

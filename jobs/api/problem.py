@@ -60,6 +60,9 @@ class ProblemOut(Schema):
 class Problem(Exception):
     """An answer that says what went wrong; ``extra`` are members of the project's own."""
 
+    audit: tuple[Any, ...] = ()
+    """What the audit says about it, as of the error that it tells."""
+
     def __init__(
         self,
         status: int,
@@ -243,7 +246,8 @@ def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResp
             exc_info=(type(error), error, error.__traceback__),
         )  # fmt: skip
         found = Problem(500, "internal", "something went wrong here; it has been logged")
-    return response(request, found)
+    shape = getattr(request, "jobs_shape", None)
+    return response(request, shape(request, found) if shape else found)
 
 
 def install_problem_handlers(api: NinjaAPI) -> None:

@@ -81,12 +81,12 @@ def check_text(request: HttpRequest, path: dict[str, Any]) -> None:
             raise Unusable(422, "too-long", f"?{name[:50]}", "is longer than 2000 characters")
 
 
-def check_body(request: HttpRequest, *, is_form: bool = False) -> None:
+def check_body(request: HttpRequest, at_least: int = 0, *, is_form: bool = False) -> None:
     """The body is of a size, and JSON that can be stored, or there is none.
 
     Whatever it calls itself: only an operation that takes forms or files gets anything else.
     """
-    limit = conf.settings().API_BODY_LIMIT
+    limit = max(conf.settings().API_BODY_LIMIT, at_least)
     try:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from jobs import conf, registry
-from jobs.engine import admission, minutes, outbox, pushes, rq, sql
+from jobs import registry
+from jobs.engine import admission, letters, minutes, outbox, pushes, rq, sql
 from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.engine.minutes import Note
@@ -159,9 +159,9 @@ def nudge() -> None:
 _END = """
 WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[],
     %s::float8[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[],
-    %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[])
+    %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[], %s::interval[])
   AS t(id, token, target, why, delay, failed, crashed, released, preempted, outcome, reason,
-    error_class, message, traceback, bury, fingerprint, lines)),
+    error_class, message, traceback, bury, fingerprint, lines, stay)),
 l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
       AS cancelled, jobs_clock() AS now
   FROM jobs_job j JOIN d USING (id)
@@ -196,7 +196,7 @@ a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, t
 b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint,
     summary, opened_at, expires_at)
   SELECT m.id, m.kind, m.queue, m.tenant, m.attempt, m.reason, l.fingerprint,
-    left(l.error_class || ': ' || l.message, 300), l.now, l.now + %s
+    left(l.error_class || ': ' || l.message, 300), l.now, l.now + l.stay
   FROM m JOIN l USING (id) WHERE l.bury AND m.state = 'failed'
   -- Somebody may have moved the job by hand and left its entry open: the entry is about it again.
   ON CONFLICT (job_id) WHERE state = 'open' DO UPDATE SET attempt = excluded.attempt,
@@ -230,7 +230,7 @@ _NO_FAULT = Fault("", "")
 
 def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState]:
     """The state each job moved to; those missing had been taken away before."""
-    columns: list[list[Any]] = [[] for _ in range(17)]
+    columns: list[list[Any]] = [[] for _ in range(18)]
     for ended in endings:
         for column, value in zip(columns, _ended_row(ended), strict=True):
             column.append(value)
@@ -239,7 +239,6 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
         PRIORITY_STEP_MS,
         worker,
         worker,
-        conf.settings().DEAD_LETTER_RETENTION,
     ]
 
     def write() -> list[sql.Row]:
@@ -308,6 +307,7 @@ def _ended_row(ended: Ended) -> tuple[Any, ...]:
         ended.wants_dead_letter,
         mark,
         printable("\n".join(ended.lines), LINES_LIMIT) if move.attempt else "",
+        letters.stay_of(ended.kind) if ended.wants_dead_letter else timedelta(0),
     )
 
 

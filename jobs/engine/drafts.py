@@ -298,7 +298,7 @@ def _start(draft: Draft) -> tuple[float, datetime | None]:
     if draft.delay is not None and draft.run_at is not None:
         raise InvalidOption("delay", "give either delay or run_at, not both")
     if draft.delay is not None:
-        return _duration("delay", draft.delay, 0.0), None
+        return checked_duration("delay", draft.delay, 0.0), None
     assert draft.run_at is not None  # noqa: S101 - the two lines above leave nothing else
     return 0.0, _moment("run_at", draft.run_at)
 
@@ -308,7 +308,7 @@ def _end(draft: Draft, default: float | None) -> tuple[float | None, datetime | 
         return default, None
     if isinstance(draft.expires, datetime):
         return None, _moment("expires", draft.expires)
-    return _duration("expires", draft.expires, 0.001), None
+    return checked_duration("expires", draft.expires, 0.001), None
 
 
 def _moment(option: str, moment: object) -> datetime:
@@ -323,7 +323,7 @@ def _moment(option: str, moment: object) -> datetime:
     return moment
 
 
-def _duration(option: str, value: object, least: float) -> float:
+def checked_duration(option: str, value: object, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
         raise InvalidOption(option, f"must be seconds or a timedelta, got {value!r}")
     length = seconds(value)
@@ -343,7 +343,7 @@ def _max_attempts(value: object, default: int) -> int:
 
 
 def _timeout(value: object, handler: registry.Handler) -> float:
-    timeout = _duration("timeout", value, 0.01)
+    timeout = checked_duration("timeout", value, 0.01)
     if handler.atomic and timeout > registry.ATOMIC_TIMEOUT_LIMIT:
         raise InvalidOption(
             "timeout",

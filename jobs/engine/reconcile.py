@@ -18,6 +18,7 @@ from jobs.engine import (
     arrivals,
     claims,
     closures,
+    endings,
     leases,
     relay,
     retention,
@@ -62,6 +63,7 @@ class Reconciler:
         self._slots = slots.Watch()
         self._sweeper = retention.Sweeper()
         self._relay = relay.Relay()
+        self._teller = endings.Teller()
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
@@ -78,6 +80,7 @@ class Reconciler:
         self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
         self._every(FREE_INTERVAL, "free", self._free)
         self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
+        self._every(endings.INTERVAL, "endings", self._teller.run)
         self._every(self._sweeper.interval, "sweep", self._sweeper.run)
         self._every(arrivals.INTERVAL, "arrivals", arrivals.tally)
         self._every(relay.INTERVAL, "relay", self._relay.work)

@@ -8,47 +8,33 @@ its effects is in doubt, or a child that has not ended may still read its result
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import Error, transaction
 
-from jobs import conf, registry
-from jobs.engine import leases, leftovers, roll, sql
+from jobs import conf, keeping
+from jobs.engine import kept, leases, leftovers, letters, roll, sql
+from jobs.engine.kept import FIRST, NOBODY, NOTHING, Place, Portion, Steps
 from jobs.states import JobState
+
+log = logging.getLogger("jobs.retention")
 
 PAGE = 1000
 """Rows that one statement looks at."""
 CHUNK = 1000
 """Rows that one transaction deletes."""
-_COUNTED = 5000
-"""Rows that one statement looks at while it only counts."""
-FIRST = datetime(1970, 1, 1, tzinfo=UTC)
-NOBODY = UUID(int=0)
-
-Place = tuple[datetime, Any]
-"""A moment and an id: where a walk along an index has arrived."""
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """What one step of a sweep did: how many rows of each table went, or would have gone."""
-
-    rows: Mapping[str, int]
-
-
-NOTHING = Portion({})
-Steps = Generator[Portion, None, None]
 
 
 def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
     """Everything that was kept long enough is gone after the last step."""
-    yield from _expire_letters(dry_run, chunk)
+    yield from letters.expire(dry_run, chunk)
     settings = conf.settings()
     keeps = {
         JobState.SUCCEEDED: (settings.KEEP_COMPLETED, "keep_completed"),
@@ -71,37 +57,12 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         yield from walk.steps(dry_run, chunk)
     yield from map(Portion, leftovers.bulks(settings.KEEP_BULKS, dry_run, chunk))
     yield from map(Portion, leftovers.causes(settings.KEEP_CAUSES, dry_run, chunk))
+    yield from _of_apps(dry_run, chunk)
     if not dry_run:
         yield Portion({"leases": leases.forget_dead(), "workers": roll.forget_lost()})
 
 
 # ---- jobs
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """Which finished jobs of one state go: those that ended before a moment, or a place.
-
-    A place is the oldest that is kept of a kind that keeps the last so many; None keeps all.
-    """
-
-    before: datetime
-    by_kind: Mapping[str, datetime | Place | None]
-
-    @property
-    def newest(self) -> datetime:
-        """No job that ended later goes."""
-        moments = [self.before]
-        for rule in self.by_kind.values():
-            if rule is not None:
-                moments.append(rule[0] if isinstance(rule, tuple) else rule)
-        return max(moments)
-
-    def lets_go(self, kind: str, finished_at: datetime, job_id: UUID) -> bool:
-        rule = self.by_kind.get(kind, self.before)
-        if isinstance(rule, tuple):
-            return (finished_at, job_id) < rule
-        return rule is not None and finished_at < rule
 
 
 _PAGE = """
@@ -112,7 +73,8 @@ ORDER BY finished_at, id LIMIT %s
 
 
 def _jobs(state: JobState, default: timedelta, rule: str, dry_run: bool, chunk: int) -> Steps:
-    rules = yield from _rules(state, default, rule)
+    table = kept.Table(_NEWEST, [state.value])
+    rules = yield from kept.rules(table, default, kept.keeps(rule))
     place: Place = (FIRST, NOBODY)
     while True:
         page = sql.bound_rows(_PAGE, [state.value, *place, rules.newest, PAGE])
@@ -127,52 +89,10 @@ def _jobs(state: JobState, default: timedelta, rule: str, dry_run: bool, chunk: 
         place = (page[-1][2], page[-1][0])
 
 
-def _rules(state: JobState, default: timedelta, rule: str) -> Generator[Portion, None, _Rules]:
-    [(now,)] = sql.rows("SELECT jobs_clock()")
-    by_kind: dict[str, datetime | Place | None] = {}
-    last: dict[str, tuple[str, int]] = {}
-    for handler in registry.handlers() if rule else []:
-        keep = getattr(handler, rule)
-        for name in (handler.kind, *handler.payload.aliases):
-            if isinstance(keep, timedelta):
-                by_kind[name] = now - keep
-            elif keep is not None:
-                last[name] = (handler.kind, keep)
-    if last:
-        by_kind |= yield from _oldest_kept(state, last, now)
-    return _Rules(now - default, by_kind)
-
-
 _NEWEST = """
 SELECT id, kind, finished_at FROM jobs_job WHERE state = %s AND (finished_at, id) < (%s, %s)
 ORDER BY finished_at DESC, id DESC LIMIT %s
 """
-
-
-def _oldest_kept(
-    state: JobState, last: Mapping[str, tuple[str, int]], now: datetime
-) -> Generator[Portion, None, dict[str, datetime | Place | None]]:
-    """Of kinds that keep their last so many jobs, the place of the oldest of these."""
-    left = dict(last.values())
-    places: dict[str, Place | None] = {
-        kind: None if keep else (now, NOBODY) for kind, keep in left.items()
-    }
-    wanted = {kind for kind, keep in left.items() if keep}
-    place: Place = (now + timedelta(days=1), NOBODY)
-    while wanted:
-        page = sql.bound_rows(_NEWEST, [state.value, *place, _COUNTED])
-        for job_id, name, finished_at in page:
-            kind = last[name][0] if name in last else ""
-            if kind in wanted:
-                left[kind] -= 1
-                if left[kind] == 0:
-                    places[kind] = (finished_at, job_id)
-                    wanted.remove(kind)
-        yield NOTHING
-        if len(page) < _COUNTED:
-            break
-        place = (page[-1][2], page[-1][0])
-    return {name: places[kind] for name, (kind, _) in last.items()}
 
 
 _LOCK = """
@@ -231,30 +151,16 @@ def _remove(state: JobState, ids: list[UUID], dry_run: bool) -> Portion:
 
 # ---- everything else
 
-_EXPIRE = """
-WITH l AS MATERIALIZED (SELECT id FROM jobs_deadletter
-  WHERE state = 'open' AND expires_at <= jobs_clock() ORDER BY expires_at, id LIMIT %s
-  FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE jobs_deadletter d SET state = 'expired', closed_at = jobs_clock(),
-  moved_by = 'retention', move_reason = 'nobody decided in time'
-FROM l WHERE d.id = l.id
-"""
 
-
-def _expire_letters(dry_run: bool, chunk: int) -> Steps:
-    """Open dead letters whose time has passed are closed as expired."""
-    if dry_run:
-        [(due,)] = sql.rows(
-            "SELECT count(*) FROM jobs_deadletter WHERE state = 'open' "
-            "AND expires_at <= jobs_clock()"
-        )
-        yield Portion({"deadletters expired": due})
-        return
-    while True:
-        expired = sql.repeating(lambda: sql.run(_EXPIRE, [chunk]))
-        yield Portion({"deadletters expired": expired})
-        if expired < chunk:
-            return
+def _of_apps(dry_run: bool, chunk: int) -> Steps:
+    """What apps have of their own; one that fails keeps no other from going on."""
+    for name, clear in keeping.sweepers().items():
+        try:
+            yield from map(Portion, clear(dry_run, chunk))
+        except Exception as error:
+            if isinstance(error, Error) and sql.is_disconnected(error):
+                raise
+            log.exception("sweeper %s failed", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from jobs.models import ApiKey
 from jobs.names import label_problem, name_problem
 from jobs.operate import acts
 from jobs.operate.targets import Place
-from jobs.principals import ALL, By, Principal, Scope
+from jobs.principals import By, Principal, Scope, every_permission
 
 LONGEST_OVERLAP = timedelta(days=30)
 LIST_LIMIT = 100
@@ -189,7 +189,7 @@ def _principal(
     return Principal(
         name=f"{name} ({prefix})",
         via="api",
-        permissions=ALL & frozenset(permissions),
+        permissions=every_permission() & frozenset(permissions),
         scope=Scope(
             None if tenants is None else frozenset(tenants),
             None if queues is None else frozenset(queues),
@@ -291,8 +291,8 @@ def _permissions(given: Iterable[str]) -> list[str]:
     if not names:
         raise InvalidOption("permissions", "is empty: the key could do nothing")
     for name in names:
-        if name not in ALL:
-            near = difflib.get_close_matches(name, ALL, n=1)
+        if name not in every_permission():
+            near = difflib.get_close_matches(name, every_permission(), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidOption("permissions", f"there is no permission {name!r}{hint}")
     return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from jobs import conf, jsontext
+from jobs.backoff import Duration
 from jobs.engine import sql
 from jobs.errors import EffectError, UnknownTarget
 from jobs.jsontext import printable
@@ -45,7 +47,41 @@ def open_doubts() -> QuerySet[Effect]:
     )
 
 
-def resolve(effect_id: int, how: How, *, by: By, reason: str, outcome: Any = None) -> Resolved:
+def resolve_doubt(
+    job_id: UUID,
+    key: str,
+    how: How,
+    *,
+    by: By,
+    reason: str,
+    outcome: Any = None,
+    expires: Duration | datetime | None = None,
+) -> Resolved:
+    """What may have happened in this job's effect ``key`` is decided, and a failed job runs again.
+
+    ``how`` and ``outcome`` are those of ``resolve``, ``expires`` that of ``jobs.retry``. Raises
+    UnknownTarget where the job has no such effect, EffectError where it is not in doubt.
+    """
+    found = sql.rows("SELECT id FROM jobs_effect WHERE job_id = %s AND key = %s", [job_id, key])
+    try:
+        return resolve(
+            found[0][0] if found else 0, how, by=by, reason=reason, outcome=outcome, expires=expires
+        )
+    except UnknownTarget as error:  # says the same of one that is hidden
+        named = UnknownTarget("effect", f"{job_id}/{key}")
+        named.audit = error.audit
+        raise named from None
+
+
+def resolve(
+    effect_id: int,
+    how: How,
+    *,
+    by: By,
+    reason: str,
+    outcome: Any = None,
+    expires: Duration | datetime | None = None,
+) -> Resolved:
     """The doubt is gone, and a failed job runs again.
 
     ``"resend"`` lets its next attempt make the call again; ``"assume_done"`` makes it go on as if
@@ -56,12 +92,15 @@ def resolve(effect_id: int, how: How, *, by: By, reason: str, outcome: Any = Non
         "effect.resolve", kind="effect", id=effect_id, permission="resolve_doubt", by=by,
         reason=reason, needs_reason=True,
     ) as act:  # fmt: skip
-        resolved = _resolve(effect_id, how, act.name, act.reason, outcome)
+        resolved = _resolve(effect_id, how, act.name, act.reason, outcome, expires)
         act.note(how=how, job=resolved.job_id, retried=resolved.retried)
         return resolved
 
 
-def _resolve(effect_id: int, how: How, by: str, reason: str, outcome: Any) -> Resolved:
+def _resolve(
+    effect_id: int, how: How, by: str, reason: str, outcome: Any,
+    expires: Duration | datetime | None,
+) -> Resolved:  # fmt: skip
     text = _checked(how, outcome)
     with transaction.atomic(using=sql.alias()):
         job_id, job_state = _locked(effect_id)
@@ -76,7 +115,7 @@ def _resolve(effect_id: int, how: How, by: str, reason: str, outcome: Any) -> Re
         sql.run(f"UPDATE jobs_effect SET {statement} WHERE id = %s", [*parameters, effect_id])  # noqa: S608 - constant text
         retried = job_state == JobState.FAILED and not is_in_doubt(job_id)
         if retried:
-            carry_out(job_id, by=by, reason=f"{how}: {reason}")
+            carry_out(job_id, by=by, reason=f"{how}: {reason}", expires=expires)
     return Resolved(effect_id, job_id, retried)
 
 

@@ -15,9 +15,8 @@ from django.utils.module_loading import import_string
 from jobs import conf
 from jobs.errors import ConfigError
 from jobs.names import label_problem
-from jobs.principals import ALL, EVERYTHING, Principal, Scope
+from jobs.principals import EVERYTHING, Principal, Scope, every_permission, full_name
 
-_LABEL = "jobs."
 _KEPT = "_jobs_principals"
 NOTHING = Scope(frozenset(), frozenset())
 
@@ -49,9 +48,9 @@ def _principal(user: Any, via: str, request_id: str) -> Principal:
 def permissions_of(user: Any) -> frozenset[str]:
     """The codenames of what the user may do with jobs."""
     if getattr(user, "is_superuser", False):
-        return ALL
-    held = {name[len(_LABEL) :] for name in user.get_all_permissions() if name.startswith(_LABEL)}
-    return ALL & held
+        return every_permission()
+    held = user.get_all_permissions()
+    return frozenset(name for name in every_permission() if full_name(name) in held)
 
 
 def scope_of(user: Any) -> Scope:

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from jobs.backoff import Duration
 from jobs.clockwork import aware
 from jobs.engine import keys, sql
-from jobs.engine.drafts import EARLIEST, LATEST
+from jobs.engine.drafts import EARLIEST, LATEST, checked_duration
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, KeyTaken, NotAllowed, UnknownJob
@@ -32,7 +33,8 @@ UPDATE jobs_job SET state = 'pending', finished_at = NULL, reason = '',
   failures = CASE WHEN %s THEN 0 ELSE failures END,
   crashes = 0, releases = 0,
   attempt = greatest(attempt, failures),
-  expires_at = CASE WHEN expires_at <= jobs_clock() THEN NULL ELSE expires_at END,
+  expires_at = coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s',
+    CASE WHEN expires_at <= jobs_clock() THEN NULL ELSE expires_at END),
   cancel_requested_at = NULL, cancel_reason = '', cancel_by = '', cancel_forced = false,
   moved_by = %s, move_reason = %s
 WHERE id = ANY(%s)
@@ -54,16 +56,21 @@ def retry(
     attempts: int | None = None,
     reset: bool = False,
     at: datetime | None = None,
+    expires: Duration | datetime | None = None,
 ) -> None:
     """The failed, cancelled or expired job waits for another run, with ``attempts`` more at least.
 
-    With ``reset`` its budget is as it was at first; ``at`` holds it back until then. Its open dead
-    letter is closed as retried, and its batch is open to callbacks again. Raises NotAllowed in any
-    other state and where a replay of it is unfinished, KeyTaken where another unfinished job has
-    its unique key.
+    With ``reset`` its budget is as it was at first; ``at`` holds it back until then. It expires at
+    ``expires`` or so long from now; else when it would have, or never if that is over. Its open
+    dead letter is closed as retried, and its batch is open to callbacks again. Raises NotAllowed in
+    any other state and where a replay of it is unfinished, KeyTaken where another unfinished job
+    has its unique key.
     """
     with acts.on_job("job.retry", job_id, permission="retry_job", by=by, reason=reason) as act:
-        state = carry_out(job_id, by=act.name, reason=reason, attempts=attempts, reset=reset, at=at)
+        state = carry_out(
+            job_id, by=act.name, reason=reason, attempts=attempts, reset=reset, at=at,
+            expires=expires,
+        )  # fmt: skip
         act.changed({"state": state}, {"state": "pending"})
         if reset or attempts is not None:
             act.note(attempts=attempts, reset=reset)
@@ -77,15 +84,18 @@ def carry_out(
     attempts: int | None = None,
     reset: bool = False,
     at: datetime | None = None,
+    expires: Duration | datetime | None = None,
 ) -> str:
     """The same, for whoever has asked and written down already; answers the state before."""
     more, start = _checked(attempts, reset, at)
+    end = _end(expires)
     with transaction.atomic(using=sql.alias()):
         state, batch, kind, tenant, key, lineage = _locked(job_id)
         _check_state(job_id, state, lineage)
         try:
             with transaction.atomic(using=sql.alias()):
-                sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", [job_id]])
+                why = reason or "retry"
+                sql.run(_RETRY, [*start, reset, more, reset, *end, by, why, [job_id]])
         except IntegrityError as error:
             other = keys.holder(kind, tenant, key) if key else None
             if other is None:
@@ -124,7 +134,8 @@ def retry_many(
         if not locked:
             return set()
         plain = [row[0] for row in locked]
-        sql.run(_RETRY, [*start, reset, more, reset, by, reason or "retry", plain])
+        why = reason or "retry"
+        sql.run(_RETRY, [*start, reset, more, reset, *_end(None), by, why, plain])
         close_dead_letters(plain, "retried", by, reason)
         _reopen((batch, state) for _, state, batch in locked if batch is not None)
     after_commit(None)
@@ -159,6 +170,15 @@ def _checked(attempts: object, reset: object, at: datetime | None) -> tuple[int,
     if at is not None and not EARLIEST <= aware("at", at) <= LATEST:
         raise InvalidOption("at", f"must lie between {EARLIEST.year} and {LATEST.year}")
     return attempts, [at, at, at, PRIORITY_STEP_MS]
+
+
+def _end(expires: Duration | datetime | None) -> list[object]:
+    """When it expires: a moment, or seconds from now."""
+    if isinstance(expires, datetime):
+        if not EARLIEST <= aware("expires", expires) <= LATEST:
+            raise InvalidOption("expires", f"must lie between {EARLIEST.year} and {LATEST.year}")
+        return [expires, None]
+    return [None, None if expires is None else checked_duration("expires", expires, 0.001)]
 
 
 _CLOSE = """

@@ -26,7 +26,7 @@ MARKS = {
 Text = tuple[str, ...]
 _LITERAL = r"""u?(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 _CALL = re.compile(rf"\b(?:n?gettext|_)\(({_LITERAL})(?:, ?({_LITERAL}))?")
-_PLACE = re.compile(r"%\(\w+\)[sd]|%%|\{\w*\}")
+PLACE = re.compile(r"%\(\w+\)[sd]|%%|\{\w*\}")
 
 
 def in_code(source: str) -> Iterator[Text]:
@@ -63,10 +63,15 @@ def used() -> set[Text]:
 
 @cache
 def catalogue(language: str) -> tuple[dict[Text, tuple[str, ...]], list[str]]:
-    """What the readable catalogue says, without its header, and the flags in it."""
+    """What the platform's readable catalogue says."""
+    return read(path_of(language, "po"))
+
+
+def read(path: Path) -> tuple[dict[Text, tuple[str, ...]], list[str]]:
+    """What a readable catalogue says, without its header, and the flags in it."""
     found: dict[Text, tuple[str, ...]] = {}
     flags: list[str] = []
-    for block in path_of(language, "po").read_text().split("\n\n"):
+    for block in path.read_text().split("\n\n"):
         parts: dict[str, str] = {}
         name = ""
         for line in block.strip().splitlines():
@@ -102,9 +107,9 @@ def test_every_text_is_translated_and_none_is_left_over(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_translations_keep_the_places_of_values(language: str) -> None:
     for text, values in catalogue(language)[0].items():
-        places = sorted(_PLACE.findall(text[-1]))
+        places = sorted(PLACE.findall(text[-1]))
         for value in values[-1:] if len(text) == 2 else values:
-            assert sorted(_PLACE.findall(value)) == places, text
+            assert sorted(PLACE.findall(value)) == places, text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -68,7 +68,7 @@ def acts() -> list[tuple[str, Act, bool]]:
     """The model's name, the act, and whether it needs no row."""
     found: list[tuple[str, Act, bool]] = [(OF_CAUSES, act, False) for act in CAUSE_ACTS]
     for model, page in admin.site._registry.items():
-        if isinstance(page, Acting):
+        if isinstance(page, Acting) and model._meta.app_label == "jobs":
             name = str(model._meta.model_name)
             found += [(name, act, False) for act in page.acts]
             found += [(name, act, True) for act in page.list_acts]

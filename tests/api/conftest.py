@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from jobs.operate import apikeys
-from jobs.principals import ALL
+from jobs.principals import every_permission
 from tests.jobs.conftest import set_clock  # noqa: F401 - a fixture
 from tests.privacy import vault
 
@@ -22,7 +22,7 @@ class Caller:
     def __init__(self, **options: Any) -> None:
         told = apikeys.create(
             options.pop("name", "program"),
-            options.pop("permissions", ALL),
+            options.pop("permissions", every_permission()),
             by="tests",
             reason="a test",
             **options,

@@ -118,3 +118,5 @@ def every() -> Iterator[Op]:
 
 ALL = sorted(every(), key=lambda op: op.id)
 GUARDED = [op for op in ALL if op.id not in OPEN]
+OF_JOBS = [op for op in GUARDED if not op.path.startswith("/email")]
+"""Those about what ``tests.api.world`` makes; apps test the scope of their own."""

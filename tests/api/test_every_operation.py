@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.test import Client
+from ninja import Schema
 
 from config.api import api
-from jobs.principals import ALL as PERMISSIONS
+from jobs.principals import every_permission
 from tests.api import operations, world
 from tests.api.conftest import Caller, call
 from tests.api.operations import Op
@@ -34,10 +36,24 @@ def test_the_committed_document_is_that_of_the_code() -> None:
     assert schema == json.loads(COMMITTED.read_text()), "run `python -m tests.api.document`"
 
 
+def test_no_two_schemas_share_a_name() -> None:
+    """The document keeps one schema of each name, whatever the operations mean by it."""
+    ours = [one for one in set(schemas(Schema)) if one.__module__.startswith(("jobs.", "emailgw."))]
+    names = [one.__name__ for one in ours]
+    assert sorted(names) == sorted(set(names))
+    assert len(names) > 150
+
+
+def schemas(of: type[Schema]) -> Iterator[type[Schema]]:
+    for one in of.__subclasses__():
+        yield one
+        yield from schemas(one)
+
+
 def test_operations_have_ids_of_their_own_and_known_permissions() -> None:
     names = [op.id for op in operations.ALL]
     assert len(names) == len(set(names)) > 110
-    assert {op.needs for op in operations.ALL} <= PERMISSIONS | {""}
+    assert {op.needs for op in operations.ALL} <= every_permission() | {""}
     assert {op.id for op in operations.ALL if not op.needs} == operations.OPEN | FOR_ALL
 
 
@@ -60,7 +76,7 @@ def test_without_a_key_nothing_is_told(client: Client, op: Op) -> None:
 
 @pytest.mark.parametrize("op", [op for op in operations.GUARDED if op.needs], ids=ids)
 def test_without_its_permission_nothing_happens(op: Op) -> None:
-    caller = Caller(permissions=PERMISSIONS - {op.needs})
+    caller = Caller(permissions=every_permission() - {op.needs})
     theirs = world.made()
     before = world.fingerprint()
     response = caller(op.method, op.url(theirs), op.body(), **op.headers())
@@ -93,7 +109,7 @@ ELSEWHERE = {
     "op",
     [
         op
-        for op in operations.GUARDED
+        for op in operations.OF_JOBS
         if ("{" in op.path or op.method != "GET")
         and op.id not in OWN | ELSEWHERE | {"batch_create"}
     ],
@@ -111,7 +127,7 @@ def test_what_others_have_does_not_exist(acme: Caller, op: Op) -> None:
     "op",
     [
         op
-        for op in operations.GUARDED
+        for op in operations.OF_JOBS
         if op.method == "GET" and "{" not in op.path and op.id != "event_stream"
     ],
     ids=ids,

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOMAIN_APPS = frozenset({"publisher", "emailgw", "fileproc", "trading", "operations"})
 OURS = frozenset({"jobs", "config", *DOMAIN_APPS})
-PUBLIC_MODULES = frozenset({"api", "admin", "http", "fields", "testing"})
+PUBLIC_MODULES = frozenset({"acts", "api", "admin", "http", "fields", "testing"})
 VOCABULARY = frozenset(
     {
         "states",
@@ -22,7 +22,9 @@ VOCABULARY = frozenset(
         "backoff",
         "conf",
         "context",
+        "endings",
         "jsontext",
+        "keeping",
         "names",
         "ids",
         "fingerprints",

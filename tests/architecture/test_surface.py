@@ -26,6 +26,7 @@ SURFACE = [
     "DuplicateJob",
     "Edge",
     "EffectError",
+    "Ended",
     "EnqueueError",
     "Enqueued",
     "Event",
@@ -44,6 +45,7 @@ SURFACE = [
     "Job",
     "JobState",
     "JobsError",
+    "Keep",
     "KeyConflict",
     "KeyTaken",
     "Limit",
@@ -75,6 +77,7 @@ SURFACE = [
     "cancel",
     "chain",
     "emit",
+    "ended",
     "enqueue",
     "enqueue_many",
     "explain",
@@ -83,8 +86,10 @@ SURFACE = [
     "handler",
     "machine",
     "replay",
+    "resolve_doubt",
     "retry",
     "schedule",
+    "sweeper",
 ]
 
 

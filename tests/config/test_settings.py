@@ -21,6 +21,10 @@ GIVEN = {
     "DATABASE_URL": "postgresql://ann:pw@127.0.0.1:1/jobs?sslmode=disable",
     "REDIS_URL": "redis://127.0.0.1:1/2",
 }
+KEYS = {
+    "JOBS_KEYS": "a=dDUOFYZzHIOnkmDTnGmrJ4NGvFxQWUgQZsPjCVmXv6k=",
+    "JOBS_INDEX_KEY": "c3K7fEXgLCdmWMqcgqJRHzv9oHmYYTOTSPEMTFPRt9M=",
+}
 
 
 def one_line(error: str) -> str:
@@ -181,7 +185,7 @@ LINE = (
 def test_the_format_of_logs_is_a_setting(data: Path, chosen: str | None) -> None:
     given = {} if chosen is None else {"LOG_FORMAT": chosen}
     module = {"DJANGO_SETTINGS_MODULE": "config.settings"}
-    found = run(data, "-c", LINE, **GIVEN, **module, **given, SECRET_KEY="k")
+    found = run(data, "-c", LINE, **GIVEN, **KEYS, **module, **given, SECRET_KEY="k")
     line = one_line(found.stderr)
     assert "ann.b" not in line
     if chosen == "json":

@@ -156,7 +156,7 @@ class Fleet:
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "--verbosity=0"],
             cwd=CHECKOUT,
-            env=self._environment({}),
+            env=self._environment({}, {"FLEET_EMAILGW": "{}"}),
             check=True,
         )
         self.query(checks.EFFECTS)

@@ -5,10 +5,16 @@ import os
 
 from tests.settings import *  # noqa: F403
 
-JOBS = json.loads(os.environ.get("FLEET_JOBS", "{}"))
+JOBS = {**KEYS, **json.loads(os.environ.get("FLEET_JOBS", "{}"))}  # noqa: F405
+EMAILGW = json.loads(os.environ.get("FLEET_EMAILGW", "{}"))
+if "FLEET_EMAILGW" not in os.environ:  # its sweeps are jobs that tests of the core do not expect
+    INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith("emailgw")]  # noqa: F405
 
 if os.environ.get("FLEET_UNFENCED"):
-    INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]  # noqa: F405
+    INSTALLED_APPS += ["tests.integration.unfenced.Unfenced"]
+
+if os.environ.get("FLEET_CRASH"):
+    INSTALLED_APPS += ["tests.emailgw.sabotage.Sabotage"]
 
 LOGGING = {
     "version": 1,

@@ -70,7 +70,7 @@ def test_another_database_than_postgresql_is_an_error(monkeypatch: pytest.Monkey
 def test_another_alias_needs_the_router(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {**connections.settings, "queue": connections.settings["default"]}
     monkeypatch.setitem(connections.__dict__, "settings", known)
-    settings.JOBS = {"DATABASE": "queue"}
+    settings.JOBS = {**settings.KEYS, "DATABASE": "queue"}
     assert "jobs.router.JobsRouter" in messages()["jobs.E004"]
     settings.DATABASE_ROUTERS = ["jobs.router.JobsRouter"]
     assert messages() == {}
@@ -114,7 +114,7 @@ def test_a_handler_that_a_shutdown_would_fail_is_warned_of(settings: Any) -> Non
     jobs.handler(Delicate, timeout=60, on_lost="in_doubt")(lambda ctx, payload: None)
     try:
         assert "checks.delicate may run for 60 s" in messages()["jobs.W008"]
-        settings.JOBS = {"DRAIN": 60}
+        settings.JOBS = {**settings.KEYS, "DRAIN": 60}
         assert messages() == {}
     finally:
         registry.unregister("checks.delicate")

@@ -33,6 +33,7 @@ from tests.specimens.handlers import Echo, Noop
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.django_db
+START = datetime(2040, 1, 1, tzinfo=UTC)
 OTHERS = sorted(set(JobState) - RETRYABLE_STATES)
 UNFINISHED = sorted(set(JobState) - FINAL_STATES)
 
@@ -134,6 +135,25 @@ def test_an_expiry_that_has_passed_no_longer_counts(set_clock: Any) -> None:
     assert row(past).expires_at is None
     assert row(ahead).expires_at == start + timedelta(days=1)
     assert row(past).run_at == start + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("expires", [60, timedelta(minutes=1), START + timedelta(minutes=1)])
+def test_a_retry_may_have_an_expiry_of_its_own(set_clock: Any, expires: Any) -> None:
+    set_clock(START)
+    job = a_failure(expires=3600)
+    retry(job, by="ann", expires=expires)
+    assert row(job).expires_at == START + timedelta(minutes=1)
+    set_clock(START + timedelta(minutes=2))
+    expire("w")
+    assert state(job) == "expired"
+
+
+@pytest.mark.parametrize("expires", [0, -1, "tomorrow", True, datetime(2040, 1, 1), 1e12])
+def test_an_expiry_that_says_nothing_is_refused(expires: Any) -> None:
+    job = a_failure()
+    with pytest.raises(jobs.InvalidOption, match="expires"):
+        retry(job, by="ann", expires=expires)
+    assert state(job) == "failed"
 
 
 def test_each_failure_has_a_dead_letter_of_its_own() -> None:

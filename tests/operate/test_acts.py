@@ -23,7 +23,7 @@ from jobs.ids import uuid7
 from jobs.models import Audit
 from jobs.operate import acts, people, targets
 from jobs.operate.groups import create_groups
-from jobs.principals import ALL, EVERYTHING, PERMISSIONS, Principal, Scope
+from jobs.principals import ALL, EVERYTHING, PERMISSIONS, Principal, Scope, every_permission
 from jobs.signals import operator_action
 from tests.jobs.factories import a_job, sql
 
@@ -206,7 +206,9 @@ def test_a_user_is_somebody_with_his_permissions_and_his_own_tenant() -> None:
 @pytest.mark.django_db
 def test_who_sees_everything_and_who_nothing() -> None:
     root = people.of_user(User.objects.create_superuser("root"), via="admin")
-    assert root.permissions == ALL and root.scope is EVERYTHING and root.is_staff
+    assert (
+        root.permissions == every_permission() >= ALL and root.scope is EVERYTHING and root.is_staff
+    )
     staff = people.of_user(User.objects.create_user("s", is_staff=True), via="admin")
     assert staff.permissions == frozenset() and staff.scope is EVERYTHING
     gone = User.objects.create_superuser("gone", is_active=False)

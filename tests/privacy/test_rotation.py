@@ -57,11 +57,11 @@ ALL = 6 * 3 + 5 + 1
 
 
 def test_the_usage_counts_rows_by_key(everything: Any) -> None:
-    assert ring_keys.usage() == {
+    used = {name: rows for name, rows in ring_keys.usage().items() if rows}
+    assert used == {
         "privacy_person.cpf": {"old": 6},
         "privacy_person.notes": {"old": 6},
         "privacy_person.extra": {"old": 6},
-        "jobs_webhook.secrets": {},
         "jobs_job.payload": {"old": 5},
         "jobs_schedule.payload": {"old": 1},
     }

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,19 @@ from tests.privacy import vault
 from tests.privacy.vault import Person, Register
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_domain_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In this process, too, nothing but what a test makes needs keys."""
+    models, sealed = apps.get_models(), [h for h in registry.handlers() if h.payload.__sensitive__]
+    ours = [model for model in models if model._meta.app_label != "emailgw"]
+    monkeypatch.setattr(apps, "get_models", lambda *args, **kwargs: ours)
+    for handler in sealed:
+        registry.unregister(handler.kind)
+    yield
+    for handler in sealed:
+        registry._register(handler)
 
 
 def process(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -106,7 +120,7 @@ def test_without_the_library_the_core_works_and_protection_says_what_to_install(
         "    try: keyring.ring()\n"
         "    except jobs.ConfigError as error: print(error)\n"
     )
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.privacy.bare_settings"}
     ended = subprocess.run(
         [sys.executable, "-c", hidden], cwd=ROOT, env=environment, capture_output=True, text=True
     )

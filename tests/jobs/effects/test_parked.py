@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from jobs.context import Context
 from jobs.engine.claims import Claim
 from jobs.models import DeadLetter
 from jobs.operate import doubts
+from jobs.principals import Principal, Scope
 from tests.jobs.effects.world import Outside, Parked, ctx, doubted, run, the_effect
 from tests.jobs.factories import a_claim, claim_again, ended, row, settle, succeed
+from tests.jobs.factories import sql as told
 from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +66,30 @@ def test_assume_done_goes_on_with_the_given_outcome(registered: Any) -> None:
     doubts.resolve(the_effect(claim.id).id, "assume_done", by="ann", reason="it came", outcome="7")
     run(claim_again(claim.id))
     assert (row(claim.id).state, row(claim.id).result) == ("succeeded", "7")
+
+
+def test_a_doubt_is_decided_by_job_and_key(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    done = jobs.resolve_doubt(
+        claim.id, "send", "resend", by="ann", reason="looked", expires=timedelta(hours=2)
+    )
+    assert (done.job_id, done.retried) == (claim.id, True)
+    left = row(claim.id).expires_at - told("SELECT jobs_clock()")[0][0]
+    assert timedelta(hours=1, minutes=59) < left <= timedelta(hours=2)
+    with pytest.raises(jobs.EffectError, match="not in doubt"):
+        jobs.resolve_doubt(claim.id, "send", "resend", by="ann", reason="again")
+
+
+def test_a_doubt_that_is_not_there_or_hidden_looks_the_same(registered: Any) -> None:
+    claim = a_parked_job(registered)
+    stranger = Principal("eve", "api", scope=Scope(frozenset({"other"})))
+    said = []
+    for by, key in (("ann", "no such"), (stranger, "send"), (stranger, "no such")):
+        with pytest.raises(jobs.UnknownTarget) as caught:
+            jobs.resolve_doubt(claim.id, key, "resend", by=by, reason="x")
+        said.append(str(caught.value).replace(key, "KEY"))
+    assert len(set(said)) == 1
+    assert doubts.open_doubts().count() == 1
 
 
 def test_the_job_waits_until_no_doubt_is_left() -> None:

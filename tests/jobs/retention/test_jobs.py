@@ -12,7 +12,7 @@ from django.test import override_settings
 
 import jobs
 from jobs import conf, registry
-from jobs.engine import retention
+from jobs.engine import kept
 from jobs.errors import ConfigError
 from tests.jobs.factories import (
     a_job,
@@ -136,7 +136,7 @@ def test_of_jobs_that_ended_together_exactly_so_many_are_kept() -> None:
 
 
 def test_a_kind_with_fewer_keeps_them_all(monkeypatch: pytest.MonkeyPatch, clock: SetClock) -> None:
-    monkeypatch.setattr(retention, "_COUNTED", 2)
+    monkeypatch.setattr(kept, "COUNTED", 2)
     with a_kind("test.rare", keep_completed=2) as rare:
         for _ in range(3):
             a_job("succeeded", rare())

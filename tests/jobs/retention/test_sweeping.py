@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 import jobs
-from jobs.engine import retention
+from jobs.engine import kept, retention
 from jobs.engine.reconcile import Reconciler
 from jobs.ids import uuid7
 from jobs.models import Batch, DeadLetter, JobKey, Lease
@@ -224,11 +224,11 @@ def test_the_walk_uses_the_index(clock: SetClock) -> None:
     )
     sql("ANALYZE jobs_job")
     page = [
-        "cancelled", START, retention.NOBODY, START + DAY, 100
+        "cancelled", START, kept.NOBODY, START + DAY, 100
     ]  # fmt: skip
     plan = "\n".join(line for (line,) in sql("EXPLAIN " + retention._PAGE, page))
     assert "jobs_job_finished" in plan and "Seq Scan" not in plan
-    back = ["cancelled", START + 2 * DAY, retention.NOBODY, 100]
+    back = ["cancelled", START + 2 * DAY, kept.NOBODY, 100]
     plan = "\n".join(line for (line,) in sql("EXPLAIN " + retention._NEWEST, back))
     assert "Backward using jobs_job_finished" in plan
     assert a_claim().attempt == 1

@@ -1,0 +1,97 @@
+"""What the gateway's pages have in common: its permissions, its tenants, its states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.formats import localize
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+
+from emailgw import looking, states
+from emailgw.errors import Refused
+from emailgw.models import OutboxEmail, Status
+from emailgw.people import companies_of
+from jobs.admin import PlatformAdmin, components, principal
+
+LOOKS = {
+    "ENQUEUED": "pending", "RECEIVED": "running", "VALIDATED": "running",
+    "SENT_ATTEMPT": "running", "SENT": "succeeded", "RETRY_SCHEDULED": "retrying",
+    "FAILED": "failed", "EXPIRED": "expired",
+}  # fmt: skip
+
+
+CAP = 10_000
+"""How many emails the numbers are about."""
+
+
+class GatewayAdmin(PlatformAdmin):
+    """A page of the gateway: seen with the app's own permission, within one's tenants."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return principal(request).may(f"emailgw.view_{self.opts.model_name}")
+
+
+def within(request: HttpRequest, rows: QuerySet[Any], column: str = "company_id") -> QuerySet[Any]:
+    """The rows of the companies that may be seen."""
+    companies = companies_of(principal(request))
+    return rows if companies is None else rows.filter(**{f"{column}__in": companies})
+
+
+def status_badge(row: Any) -> SafeString:
+    """How far an email is: a word, an icon and a colour."""
+    if row.in_doubt:
+        return components.badge("in_doubt")
+    return components.badge(LOOKS[row.status], capfirst(row.get_status_display()))
+
+
+def tiles(rows: QuerySet[Any], url: str) -> SafeString:
+    """How the newest of the emails stand, each number linked to its list."""
+    ids = rows.order_by(*looking.NEWEST).values("pk")[:CAP]
+    counted = OutboxEmail.objects.filter(pk__in=ids).aggregate(
+        waiting=Count("pk", filter=Q(status__in=states.OPEN, in_doubt=False)),
+        sent=Count("pk", filter=Q(status=Status.SENT)),
+        failed=Count("pk", filter=Q(status=Status.FAILED)),
+        expired=Count("pk", filter=Q(status=Status.EXPIRED)),
+        doubt=Count("pk", filter=Q(in_doubt=True)),
+        all=Count("pk"),
+    )
+    more = f"{url}{'&' if '?' in url else '?'}status="
+    newest = _("of the newest %(n)s") % {"n": localize(CAP)} if counted["all"] == CAP else ""
+
+    def tile(name: str, label: str, status: str, tone: str) -> SafeString:
+        shown = tone if counted[name] else ""
+        link = f"{more}{status}" if status else ""
+        return components.tile(
+            localize(counted[name]), label, url=link, tone=shown, note=newest
+        )  # fmt: skip
+
+    return components.tiles([
+        tile("waiting", _("under way"), "", ""),
+        tile("sent", _("sent"), Status.SENT, ""),
+        tile("failed", _("failed"), Status.FAILED, "bad"),
+        tile("expired", _("expired"), Status.EXPIRED, "warn"),
+        tile("doubt", _("in doubt"), "IN_DOUBT", "warn"),
+    ])  # fmt: skip
+
+
+Run = Callable[[HttpRequest, Any, dict[str, Any]], Any]
+
+
+def denying(run: Run) -> Run:
+    """A refusal for want of a permission is a 403 of the admin."""
+
+    def wrapped(request: HttpRequest, row: Any, given: dict[str, Any]) -> Any:
+        try:
+            return run(request, row, given)
+        except Refused as error:
+            if error.code == "FORBIDDEN":
+                raise PermissionDenied from error
+            raise
+
+    return wrapped

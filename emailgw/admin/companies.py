@@ -1,0 +1,73 @@
+"""Companies: what each has sent and may send, and whether it may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from emailgw import services
+from emailgw.admin.base import GatewayAdmin, denying, tiles, within
+from emailgw.models import Company, OutboxEmail, Usage
+from emailgw.people import as_uuid
+from jobs.admin import Act, components, principal, tables
+
+SPANS = {
+    "minute": gettext_lazy("minute"), "hour": gettext_lazy("hour"), "day": gettext_lazy("day"),
+}  # fmt: skip
+
+
+def _suspend(suspended: bool) -> Any:
+    @denying
+    def run(request: HttpRequest, row: Company, given: dict[str, Any]) -> str:
+        services.suspend(row.pk, suspended, by=principal(request), reason=given["reason"])
+        return _("The company is suspended.") if suspended else _("The company may send.")
+
+    return run
+
+
+@admin.register(Company)
+class CompanyAdmin(GatewayAdmin):
+    """The tenants of the gateway."""
+
+    list_template = "emailgw/admin/companies.html"
+    page_template = "emailgw/admin/company.html"
+    acts = (
+        Act("suspend", gettext_lazy("Suspend…"), "emailgw.change_company", _suspend(True),
+            lambda r, c: _("It is suspended.") if c.is_suspended else "",
+            lambda r, c: [_("Its mail is refused, and what waits fails.")], tone="danger"),
+        Act("admit", gettext_lazy("Let it send…"), "emailgw.change_company", _suspend(False),
+            lambda r, c: "" if c.is_suspended else _("It is not suspended.")),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        rows = within(request, Company.objects.all(), "id")
+        found = tables.page(request, rows, "name", "id")
+        listed = [{"c": c, "url": self.page_url(c.pk), "badge": _badge(c)} for c in found["rows"]]
+        return {**found, "rows": listed}
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        wanted = as_uuid(key)
+        return within(request, Company.objects.all(), "id").filter(pk=wanted).first()
+
+    def page_data(self, request: HttpRequest, row: Company) -> dict[str, Any]:
+        emails = reverse(f"{self.admin_site.name}:emailgw_outboxemail_changelist")
+        used = {u.span: u for u in Usage.objects.filter(company=row)}
+        limits = [
+            {"name": SPANS[span], "limit": limit, "used": used[span].used if span in used else 0,
+             "since": used[span].began_at if span in used else None}
+            for span, limit in row.limits.items()
+        ]  # fmt: skip
+        mail = OutboxEmail.objects.filter(company=row)
+        return {"c": row, "badge": _badge(row), "limits": limits,
+                "tiles": tiles(mail, f"{emails}?company={row.pk}"),
+                "list_buttons": self.buttons(request, row, row.pk)}  # fmt: skip
+
+
+def _badge(row: Company) -> Any:
+    label = _("Suspended") if row.is_suspended else None
+    return components.badge("paused" if row.is_suspended else "active", label)

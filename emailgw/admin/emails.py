@@ -1,0 +1,150 @@
+"""Emails: masked in lists and pages; shown in clear to whoever may and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+
+from emailgw import looking, services
+from emailgw.admin import filters, story
+from emailgw.admin.base import GatewayAdmin, denying, status_badge, tiles, within
+from emailgw.models import EmailLog, OutboxEmail, Status
+from emailgw.people import as_uuid
+from jobs.admin import Act, Reason, components, principal, tables
+from jobs.fields import mask_email
+
+
+class ResendForm(Reason):
+    """Why, and whether it may arrive twice."""
+
+    even_if_sent = forms.BooleanField(
+        label=gettext_lazy("Send it even if it may have been sent"), required=False
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.row.in_doubt:
+            del self.fields["even_if_sent"]
+
+
+def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> str:
+    services.resend(
+        row.pk,
+        by=principal(request),
+        reason=given["reason"],
+        even_if_sent=given.get("even_if_sent", False),
+    )
+    return _("The email is tried again.")
+
+
+def _why_no_resend(request: HttpRequest, row: OutboxEmail) -> str:
+    if row.in_doubt or row.status in (Status.FAILED, Status.EXPIRED):
+        return ""
+    return _("It is %(status)s.") % {"status": row.get_status_display()}
+
+
+def _what_follows(request: HttpRequest, row: OutboxEmail) -> list[str]:
+    again = _("The same email and the same job are tried again.")
+    return [again, _("One in doubt asks its provider first.")] if row.in_doubt else [again]
+
+
+def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> HttpResponse:
+    found = services.reveal(row.pk, by=principal(request), reason=given["reason"])
+    page = admin.site._registry[OutboxEmail]
+    data = {**page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
+            "jd_site": page.admin_site.name, "is_fullwidth": True, "title": _("Recipient"),
+            "found": found, "subject": row.pk,
+            "back": reverse("admin:emailgw_outboxemail_change", args=[row.pk])}  # fmt: skip
+    answer = TemplateResponse(request, "emailgw/admin/revealed.html", data)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+@admin.register(OutboxEmail)
+class EmailAdmin(GatewayAdmin):
+    """The emails of the companies."""
+
+    list_template = "emailgw/admin/emails.html"
+    page_template = "emailgw/admin/email.html"
+    acts = (
+        Act("resend", gettext_lazy("Send again…"), "retry_job", denying(_resend), _why_no_resend,
+            _what_follows, form=ResendForm,
+            tone="primary"),
+        Act("reveal", gettext_lazy("Show recipient…"), "emailgw.reveal_recipient",
+            denying(_reveal),
+            consequences=lambda r, e: [_("The recipient is shown to you once, in clear.")]),
+    )  # fmt: skip
+
+    list_acts = (
+        Act("find", gettext_lazy("Find by address…"), "emailgw.view_outboxemail",
+            filters.find, consequences=lambda r, e: [
+                _("The address stays out of the address of the page and out of logs.")],
+            form=filters.FindForm, tone="primary"),
+    )  # fmt: skip
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        asked = filters.given(request)
+        seen = within(request, OutboxEmail.objects.all())
+        rows = filters.narrowed(seen, asked).select_related("company").defer("html")
+        found = tables.page(request, rows, *looking.NEWEST)
+        listed = [{"e": e, "to": mask_email(e.to), "badge": status_badge(e),
+                   "url": self.page_url(e.pk)} for e in found["rows"]]  # fmt: skip
+        others = {n: v for n, v in asked.items() if v and n not in ("to", "company")}
+        return {**found, "rows": listed, "given": asked, "statuses": Status.choices,
+                "companies": filters.companies(request), "is_narrowed": any(asked.values()),
+                "without_to": f"?{urlencode(others)}",
+                "tiles": tiles(seen, self.list_url()),
+                "list_buttons": self.list_buttons(request)}  # fmt: skip
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        wanted = as_uuid(key)
+        rows = OutboxEmail.objects.select_related("company", "recipient")
+        return within(request, rows).filter(pk=wanted).first() if wanted else None
+
+    def page_data(self, request: HttpRequest, row: OutboxEmail) -> dict[str, Any]:
+        site = self.admin_site.name
+        log = EmailLog.objects.filter(outbox=row).first()
+        hashed = row.recipient.cpf_cnpj_hash
+        return {
+            "title": _("Email to %(to)s") % {"to": mask_email(row.to)}, "e": row,
+            "badge": status_badge(row),
+            "copies": [mask_email(a) for a in (*row.cc, *row.bcc)],
+            "document": f"{hashed[:8]}…" if hashed else "",
+            "log": log,
+            "took": components.duration(log.duration_ms / 1000) if log else "",
+            "story": story.told(row), "failed": story.has_failed(row),
+            "company_url": reverse(f"{site}:emailgw_company_change", args=[row.company_id]),
+            "job": reverse(f"{site}:jobs_job_change", args=[row.pk]),
+            "preview": reverse(f"{site}:emailgw_outboxemail_preview", args=[row.pk])
+            if principal(request).may("view_payload") else "",
+            "list_buttons": self.buttons(request, row, row.pk),
+        }  # fmt: skip
+
+    def get_urls(self) -> list[Any]:
+        shown = xframe_options_sameorigin(self.preview_view)
+        view = self.admin_site.admin_view(shown)
+        name = self.view_name("preview")
+        return [path("<path:object_id>/preview/", view, name=name), *super().get_urls()]
+
+    def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The content, in a document that loads, runs and submits nothing."""
+        row = self.found(request, object_id)
+        if not principal(request).may("view_payload"):
+            raise PermissionDenied
+        made = services.preview(row.html.body)
+        answer = HttpResponse(made.document)
+        answer["Content-Security-Policy"] = f"{made.policy}; frame-ancestors 'self'"
+        answer["Referrer-Policy"] = "no-referrer"
+        answer["X-Content-Type-Options"] = "nosniff"
+        answer["Cache-Control"] = "no-store"
+        return answer

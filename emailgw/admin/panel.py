@@ -1,0 +1,32 @@
+"""What the page of a job says of its email."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from emailgw.admin.base import status_badge, within
+from emailgw.config import EMAIL_JOB_CONFIG
+from emailgw.models import OutboxEmail
+from jobs.admin import register_panel
+from jobs.fields import mask_email
+
+
+@register_panel(
+    EMAIL_JOB_CONFIG.QUEUE_NAME, title=_("Email"), permission="emailgw.view_outboxemail"
+)
+def email_panel(request: HttpRequest, job: Any) -> SafeString | None:
+    """Its status and its recipient, masked; nothing where there is no such email."""
+    rows = OutboxEmail.objects.select_related("company").filter(pk=job.pk)
+    row = within(request, rows).first()
+    if row is None:
+        return None
+    site = request.resolver_match.namespace if request.resolver_match else "admin"
+    url = reverse(f"{site}:emailgw_outboxemail_change", args=[row.pk])
+    shown = {"e": row, "badge": status_badge(row), "to": mask_email(row.to), "url": url}
+    return render_to_string("emailgw/admin/panel.html", shown, request)

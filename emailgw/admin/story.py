@@ -1,0 +1,65 @@
+"""An email's story in words: what happened, when, by whom, and what was said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from emailgw.models import EmailEvent, OutboxEmail, Status
+
+LIMIT = 200
+_LABELS = {
+    "CREATED": gettext_lazy("Handed in"),
+    "RECEIVED": gettext_lazy("Received by a worker"),
+    "VALIDATED": gettext_lazy("Validated"),
+    "SENT_ATTEMPT": gettext_lazy("Being handed over"),
+    "SENT": gettext_lazy("Sent"),
+    "RETRY_SCHEDULED": gettext_lazy("To be tried again"),
+    "FAILED": gettext_lazy("Failed"),
+    "EXPIRED": gettext_lazy("Expired"),
+    "ENQUEUED": gettext_lazy("Enqueued again"),
+    "RESEND": gettext_lazy("Sent again by a person"),
+    "ACCEPTED": gettext_lazy("Accepted by the provider"),
+    "DELIVERED": gettext_lazy("Delivered"),
+    "BOUNCED": gettext_lazy("Bounced"),
+    "COMPLAINED": gettext_lazy("Complained about"),
+    "REJECTED": gettext_lazy("Rejected by the provider"),
+    "DEFERRED": gettext_lazy("Put off by the receiving server"),
+}
+_ICONS = {
+    "SENT": "tick", "ACCEPTED": "tick", "DELIVERED": "tick", "VALIDATED": "tick",
+    "FAILED": "cross", "BOUNCED": "cross", "REJECTED": "cross", "COMPLAINED": "alert",
+    "EXPIRED": "clock", "RETRY_SCHEDULED": "again", "DEFERRED": "again", "RESEND": "again",
+    "SENT_ATTEMPT": "turn",
+}  # fmt: skip
+
+
+def told(row: OutboxEmail) -> list[dict[str, Any]]:
+    """The story, from its beginning."""
+    found = EmailEvent.objects.filter(outbox=row).order_by("id")[:LIMIT]
+    return [
+        {"event": e, "label": _LABELS.get(e.type, e.type), "lines": _lines(e.detail),
+         "icon": _ICONS.get(e.type, "dot")}
+        for e in found
+    ]  # fmt: skip
+
+
+def _lines(detail: dict[str, Any]) -> list[str]:
+    """What was said, one thing in a line; what the list of moves shows already is left out."""
+    names = {
+        "reason": _("Reason"), "recipient": _("Recipient"), "messageId": _("Message id"),
+        "description": _("Description"), "answer": _("Answer"),
+    }  # fmt: skip
+    lines = []
+    if "code" in detail:
+        lines.append(_("%(code)s, attempt %(n)s") % {
+            "code": detail["code"], "n": detail.get("attempt", "?")
+        })  # fmt: skip
+    return lines + [f"{names[n]}: {text}" for n, text in detail.items() if n in names and text]
+
+
+def has_failed(row: OutboxEmail) -> bool:
+    """Whether it has come to an end without being sent."""
+    return row.status in (Status.FAILED, Status.EXPIRED)

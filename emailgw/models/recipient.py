@@ -1,0 +1,56 @@
+"""Recipients, as a company knows them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from emailgw.clock import Now
+from emailgw.documents import PURPOSE
+from emailgw.models.company import Company
+from jobs.fields import (
+    BlindIndexField,
+    EncryptedTextField,
+    mask_email,
+    normalise_document,
+    normalise_email,
+)
+
+
+class Recipient(models.Model):
+    """Somebody to whom a company writes."""
+
+    objects: ClassVar[models.Manager[Recipient]] = models.Manager()
+
+    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    company = models.ForeignKey(Company, models.PROTECT, related_name="recipients")
+    external_id = models.CharField(_("external id"), max_length=64, null=True, blank=True)  # noqa: DJ001 - unique where there is one
+    email = EncryptedTextField(_("email"), tenant_field="company")
+    email_index = BlindIndexField("email", tenant_field="company", normalise=normalise_email)
+    cpf_cnpj = EncryptedTextField(_("CPF or CNPJ"), tenant_field="company", null=True)
+    cpf_cnpj_hash = BlindIndexField(
+        "cpf_cnpj", tenant_field="company", purpose=PURPOSE, normalise=normalise_document
+    )
+    razao_social = EncryptedTextField(_("company name"), tenant_field="company", null=True)
+    nome = EncryptedTextField(_("name"), tenant_field="company", null=True)
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+    deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True)
+
+    class Meta:
+        db_table = "emailgw_recipient"
+        verbose_name = _("recipient")
+        verbose_name_plural = _("recipients")
+        permissions = [("reveal_recipient", _("Can see recipients in clear"))]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["company", "external_id"],
+                condition=models.Q(external_id__isnull=False),
+                name="emailgw_recipient_external_id",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return mask_email(self.email)

@@ -1,0 +1,244 @@
+"""Accepting an email: all that it needs is written in one transaction, or nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from pydantic import ValidationError
+
+import jobs
+from emailgw import addresses, config, html, suppressions
+from emailgw.clock import Now, now
+from emailgw.documents import document_hash
+from emailgw.errors import Refused
+from emailgw.models import (
+    Company,
+    EmailBatch,
+    EmailEvent,
+    IdempotencyKey,
+    OutboxEmail,
+    StoredHtml,
+)
+from emailgw.payloads import (
+    EmailSendJobData,
+    EmailSendJobOptions,
+    RecipientRef,
+    engine_priority,
+    validate_email_job_data,
+)
+from emailgw.people import name_of
+from emailgw.requests import EmailRequest, parse
+from emailgw.services.limits import use
+from emailgw.services.recipients import recipient_of
+from jobs.fields import blind_index
+
+if TYPE_CHECKING:
+    from jobs.acts import By
+
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+KEY_LASTS = timedelta(hours=24)
+REPEATS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An email that will be sent, or was accepted before under the same key."""
+
+    outbox_id: uuid.UUID
+    request_id: str
+    received_at: datetime
+    external_id: str | None = None
+    repeated: bool = False
+
+    @property
+    def job_id(self) -> uuid.UUID:
+        """The same."""
+        return self.outbox_id
+
+
+def accept(
+    company: Company,
+    request: Mapping[str, Any] | EmailRequest,
+    *,
+    by: By,
+    idempotency_key: str = "",
+    request_id: str = "",
+    batch: EmailBatch | None = None,
+    **options: Any,
+) -> Accepted:
+    """The email is in the outbox and its job waits, in one transaction; raises Refused.
+
+    ``options`` are ``priority``, ``delay`` and ``ttl`` of the contract. The same key with the same
+    request answers the first email, with another one it is a conflict.
+    """
+    asked = parse(request)
+    source = name_of(by)
+    if request_id and (len(request_id) > 128 or addresses.line_problem(request_id)):
+        raise Refused("BAD_REQUEST", "must have at most 128 characters in one line", "requestId")
+    key = idempotency_key or (asked.externalId or "")
+    if idempotency_key and not _KEY.match(idempotency_key):
+        raise Refused("BAD_REQUEST", "must be 1 to 128 letters, digits, _ or -", "Idempotency-Key")
+    if len(key) > 128:
+        raise Refused("BAD_REQUEST", "must have at most 128 characters", "Idempotency-Key")
+    outbox_id = uuid.uuid4()
+    said = _options(outbox_id, options)
+    print_ = _fingerprint(asked, options, company)
+    for _ in range(REPEATS):
+        try:
+            with transaction.atomic():
+                company, moment = _as_of_now(company)
+                if key and (earlier := _earlier(company, key, print_)):
+                    return earlier
+                _admit(company, asked)
+                row = _write(company, asked, outbox_id, said, request_id, batch, moment)
+                EmailEvent.objects.create(outbox=row, type="CREATED", source=source)
+                if key:
+                    _remember(row, key, print_)
+                _enqueue(row, asked, said)
+                use(company)  # last, because others of the company wait for it
+        except IntegrityError:
+            continue  # somebody was quicker with the same key or recipient, whom we find now
+        return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
+    raise Refused("CONFLICT", "others hand in the same at this moment")
+
+
+def _as_of_now(company: Company) -> tuple[Company, datetime]:
+    """The company as it is stored, and the present moment; raises Refused where it is gone."""
+    found = Company.objects.annotate(moment=Now()).filter(pk=company.pk).first()
+    if found is None:
+        raise Refused("NOT_FOUND", "there is no such company", "company")
+    return found, found.moment
+
+
+def _remember(row: OutboxEmail, key: str, print_: str) -> None:
+    IdempotencyKey.objects.create(
+        company_id=row.company_id, key=key, request_hash=print_, outbox=row,
+        expires_at=row.enqueued_at + KEY_LASTS,
+    )  # fmt: skip
+
+
+def _options(outbox_id: uuid.UUID, given: dict[str, Any]) -> EmailSendJobOptions:
+    try:
+        made = EmailSendJobOptions(jobId=outbox_id, **given)
+    except (ValidationError, TypeError) as error:
+        field, message = "options", "are not those of the contract"
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            field, message = ".".join(map(str, first["loc"])), first["msg"]
+        raise Refused("VALIDATION_ERROR", message, field) from None
+    settings = config.settings()
+    for name, value in (
+        ("removeOnComplete", settings.REMOVE_ON_COMPLETE),
+        ("removeOnFail", settings.REMOVE_ON_FAIL),
+    ):
+        if getattr(made, name) not in (None, value):
+            raise Refused("VALIDATION_ERROR", f"is {value} here for every email", name)
+    return made
+
+
+def _fingerprint(asked: EmailRequest, options: dict[str, Any], company: Company) -> str:
+    text = json.dumps([asked.model_dump(mode="json"), options], sort_keys=True, default=str)
+    return blind_index(text, "emailgw.request", str(company.pk))
+
+
+def _earlier(company: Company, key: str, print_: str) -> Accepted | None:
+    known = IdempotencyKey.objects.select_related("outbox__recipient").filter(
+        company=company, key=key
+    ).first()  # fmt: skip
+    if known is None:
+        return None
+    if known.expires_at <= now():
+        known.delete()
+        return None
+    if known.request_hash != print_:
+        raise Refused("CONFLICT", "was used with another request", "Idempotency-Key")
+    row = known.outbox
+    return Accepted(
+        row.id, row.request_id, row.enqueued_at, row.recipient.external_id, repeated=True
+    )
+
+
+def _admit(company: Company, asked: EmailRequest) -> None:
+    """The company may send this to these; raises Refused."""
+    if company.is_suspended:
+        raise Refused("FORBIDDEN", "the company is suspended")
+    if addresses.domain_of(company.default_from) not in company.from_domains:
+        raise Refused("FORBIDDEN", "the sender's domain is not verified", "from")
+    if asked.replyTo and not _may_reply_to(company, asked.replyTo):
+        raise Refused("VALIDATION_ERROR", "is in none of the company's domains", "replyTo")
+    named = {"to": [asked.to], "cc": asked.cc, "bcc": asked.bcc}
+    nobody = suppressions.suppressed(company.pk, [a for many in named.values() for a in many])
+    for field, many in named.items():
+        if nobody.intersection(many):
+            raise Refused("VALIDATION_ERROR", "is on the suppression list", field)
+
+
+def _may_reply_to(company: Company, address: str) -> bool:
+    return "*" in company.reply_domains or addresses.domain_of(address) in {
+        *company.from_domains,
+        *company.reply_domains,
+    }
+
+
+def _write(
+    company: Company, asked: EmailRequest, outbox_id: uuid.UUID, said: EmailSendJobOptions,
+    request_id: str, batch: EmailBatch | None, moment: datetime,
+) -> OutboxEmail:  # fmt: skip
+    content = store_html(company, asked.html)
+    return OutboxEmail.objects.create(
+        id=outbox_id, company=company, recipient=recipient_of(company, asked), batch=batch,
+        request_id=request_id or f"req-{outbox_id}", external_id=asked.externalId or "",
+        from_email=company.default_from, to=asked.to, cc=asked.cc, bcc=asked.bcc,
+        subject=asked.subject, reply_to=asked.replyTo or "", headers=asked.headers,
+        tags=asked.tags, html=content, html_digest=content.digest,
+        provider=config.settings().provider_name(company.provider), priority=said.priority,
+        enqueued_at=moment, expires_at=moment + timedelta(milliseconds=said.ttl),
+    )  # fmt: skip
+
+
+def store_html(company: Company, body: str) -> StoredHtml:
+    """The content's row, which all emails of the company with the same content share."""
+    digest = html.digest(body, company.pk)
+    found, _ = StoredHtml.objects.defer("body").get_or_create(
+        company=company, digest=digest, defaults={"body": body, "size": len(body.encode())}
+    )
+    return found
+
+
+def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -> None:
+    jobs.enqueue(
+        job_data(row, asked),
+        job_id=row.id,
+        tenant=str(row.company_id),
+        priority=engine_priority(said.priority),
+        delay=said.delay / 1000 or None,
+        expires=row.expires_at,
+        limit_key=row.provider,
+        correlation_id=row.request_id[:120],
+    )
+
+
+def job_data(row: OutboxEmail, asked: EmailRequest) -> EmailSendJobData:
+    """The job of the email, by the contract."""
+    given = asked.recipient
+    recipient = RecipientRef(
+        recipientId=row.recipient_id, externalId=given.externalId,
+        cpfCnpjHash=document_hash(given.cpfCnpj, row.company_id) if given.cpfCnpj else None,
+        razaoSocial=given.razaoSocial, nome=given.nome, email=asked.to,
+    )  # fmt: skip
+    fields = {
+        "outboxId": row.id, "companyId": row.company_id, "requestId": row.request_id,
+        "to": asked.to, "cc": asked.cc or None, "bcc": asked.bcc or None,
+        "subject": asked.subject, "htmlRef": row.html_id, "replyTo": asked.replyTo,
+        "headers": asked.headers or None, "tags": asked.tags or None,
+        "recipient": {k: v for k, v in recipient.model_dump().items() if v is not None},
+        "attempt": 1, "enqueuedAt": row.enqueued_at,
+    }  # fmt: skip
+    return validate_email_job_data({k: v for k, v in fields.items() if v is not None})

@@ -1,0 +1,105 @@
+"""Telling apps of jobs that ended without success.
+
+Nothing is remembered in the database: whoever begins walks over all such jobs that are there, and
+from then on over the latest, far enough back to meet ends that were committed late. Now and then
+it walks over all of them again. So everything is told once at least, whoever died meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import Error, transaction
+
+from jobs import endings
+from jobs.endings import Ended
+from jobs.engine import sql
+from jobs.engine.kept import FIRST, NOBODY, Place
+from jobs.states import JobState
+
+log = logging.getLogger("jobs.endings")
+
+INTERVAL = 1.0
+BUDGET = 0.05
+"""Seconds for which it works at a time, and a portion more."""
+OVERLAP = timedelta(minutes=2)
+"""So late an end may be committed and is told at once all the same."""
+ROUND = 3600.0
+"""Seconds after which everything is looked at once more."""
+PAGE = 500
+STATES = (JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED)
+
+_PAGE = """
+SELECT id, kind, tenant, reason, finished_at FROM jobs_job
+WHERE state = %s AND (finished_at, id) > (%s, %s) ORDER BY finished_at, id LIMIT %s
+"""
+# Only one that is still ended so is told of, and nobody else moves it meanwhile.
+_LOCK = """
+SELECT EXISTS (SELECT 1 FROM jobs_effect e WHERE e.job_id = j.id
+  AND e.state IN ('intent', 'in_doubt'))
+FROM jobs_job j WHERE j.id = %s AND j.state = %s AND j.finished_at = %s FOR NO KEY UPDATE OF j
+"""
+
+
+class Teller:
+    """Tells a part at a time; ``run`` is called again and again."""
+
+    def __init__(self, *, raises: bool = False) -> None:
+        self._raises = raises
+        self._places: dict[JobState, Place] = {}
+        self._told: dict[tuple[UUID, datetime], None] = {}
+        self._began = 0.0
+
+    def run(self) -> int:
+        """What has ended lately is told; answers of how many jobs."""
+        listeners = endings.listeners()
+        if not listeners:
+            return 0
+        moment = time.monotonic()
+        if not self._began or moment - self._began >= ROUND:
+            self._began = moment
+            self._places = {}
+        return sum(self._walk(state, listeners, moment + BUDGET) for state in STATES)
+
+    def _walk(self, state: JobState, listeners: dict[str, endings.Listener], until: float) -> int:
+        told = 0
+        while True:
+            place = self._places.get(state, (FIRST, NOBODY))
+            page = sql.bound_rows(_PAGE, [state.value, *place, PAGE])
+            for job_id, kind, tenant, reason, finished_at in page:
+                key = (job_id, finished_at)
+                if kind in listeners and key not in self._told:
+                    seen = Ended(job_id, kind, tenant, state, reason, in_doubt=False)
+                    told += self._tell(listeners[kind], seen, finished_at)
+            if len(page) < PAGE:
+                self._settle(state)
+                return told
+            self._places[state] = (page[-1][4], page[-1][0])
+            if time.monotonic() >= until and not self._raises:
+                return told
+
+    def _settle(self, state: JobState) -> None:
+        """Next time it goes on where late commits may still come."""
+        [(since,)] = sql.rows("SELECT jobs_clock() - %s", [OVERLAP])
+        self._places[state] = (since, NOBODY)
+        for key in [key for key in self._told if key[1] < since]:
+            del self._told[key]
+
+    def _tell(self, listener: endings.Listener, seen: Ended, finished_at: datetime) -> bool:
+        try:
+            with transaction.atomic(using=sql.alias()):
+                found = sql.rows(_LOCK, [seen.id, seen.state.value, finished_at])
+                if found:
+                    listener(
+                        Ended(seen.id, seen.kind, seen.tenant, seen.state, seen.reason, found[0][0])
+                    )
+        except Exception as error:
+            if self._raises or (isinstance(error, Error) and sql.is_disconnected(error)):
+                raise
+            log.exception("the end of job %s of kind %s was not taken", seen.id, seen.kind)
+            return False
+        self._told[seen.id, finished_at] = None
+        return bool(found)
