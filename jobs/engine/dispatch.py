@@ -41,8 +41,14 @@ class _Feed:
     measured_at: float = 0.0
     pace: float = 0.0
     drained: float = 0.0
+    depth: int = 0
     backlog: bool = False
     opened_at: float = 0.0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether more jobs wait and the list is less than half full."""
+        return self.backlog and self.length < self.depth // 2
 
     def room(self, length: int, moment: float) -> int:
         """How many ids the list may take now."""
@@ -55,8 +61,8 @@ class _Feed:
             self.pace = max(sure, self.pace + (drained - self.pace) * weight)
             self.drained = drained
         self.length, self.measured_at = length, moment
-        depth = max(2 * self.slots, int(self.pace * DEPTH_SECONDS))
-        return min(depth, DEPTH_LIMIT) - length
+        self.depth = min(max(2 * self.slots, int(self.pace * DEPTH_SECONDS)), DEPTH_LIMIT)
+        return self.depth - length
 
 
 class Dispatcher:
@@ -172,6 +178,8 @@ class Dispatcher:
         return self._stock
 
     def _wait(self) -> None:
+        if any(feed.is_short for feed in self._feeds.values()):
+            return
         if any(feed.backlog for feed in self._feeds.values()):
             time.sleep(BUSY_PAUSE)
             return
