@@ -144,10 +144,10 @@ def test_the_checks_notice_a_worker_without_its_fence(fleet: Fleet, tmp_path: Pa
 
 def test_kinds_that_share_a_queue_drain_without_pauses(fleet: Fleet) -> None:
     """Shares of a round are rounded down; what that leaves must not wait for the next tick."""
-    fleet.dispatcher()
     fleet.worker("--concurrency=4")
     fleet.enqueue_all([("test.noop", {}, {}), ("test.echo", {"text": ""}, {})] * 300)
-    fleet.await_final(4)
+    fleet.dispatcher(jobs={"TICK": 60.0})
+    fleet.await_final()
     assert fleet.states() == {"succeeded": 600}
 
 
