@@ -102,8 +102,12 @@ class Gate:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", tier.command],
                 cwd=CHECKOUT,
-                # Servers of its own: nothing that one tier does can be seen by another.
-                env={**os.environ, "JOBDESK_DATA": str(CHECKOUT / ".data" / f"lane-{lane}")},
+                env={
+                    **os.environ,
+                    "EXAMPLES": "same",
+                    # Servers of its own: nothing that one tier does can be seen by another.
+                    "JOBDESK_DATA": str(CHECKOUT / ".data" / f"lane-{lane}"),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -14,7 +14,7 @@ import psutil
 from benchmarks.bench import QUIET, Bench
 from benchmarks.result import Check, Result
 
-OUT = Path(__file__).resolve().parent / "out"
+OUT = Path(os.environ.get("BENCH_REPORTS") or Path(__file__).resolve().parent / "out")
 _PACKAGES = ("django-jobdesk", "django", "psycopg", "redis", "rq", "django-rq", "pydantic")
 _MARKS = {"aim": "✔ aim", "must": "✔ must", "MISSED": "✘ missed"}
 _ROW = "{:<22} {:<40} {:>12} {:>10} {:>10}  {}"

@@ -5,7 +5,19 @@ from collections.abc import Iterator
 import pytest
 from django.conf import settings
 from django.db import connection
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis
 from pytest_django import DjangoDbBlocker
+
+# An example may take long on a busy machine. The gate repeats its examples from run to run, so
+# that it judges the change before it; whoever runs the tests by hand looks at new ones each time.
+hypothesis.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("EXAMPLES") == "same",
+)
+hypothesis.load_profile("patient")
 
 PREFIX = "test_jobdesk_"
 

@@ -4,10 +4,13 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 
+PATIENCE = 30.0
+"""Seconds after which nobody believes any more that it will come true, on any machine."""
+
 
 def wait_until(
     condition: Callable[[], Found],
-    timeout: float = 30,
+    timeout: float = PATIENCE,
     interval: float = 0.02,
     message: str = "the condition did not come true",
 ) -> Found:

@@ -136,7 +136,7 @@ class Foreman:
             how = process.exit_description(code << 8 if code >= 0 else -code)
             self._forget(running)
             if self._kill_at is not None:
-                running.clean = code in (0, -signal.SIGTERM)
+                running.clean = code in (0, -signal.SIGTERM, -signal.SIGINT)
                 self._say(f"{running.program.name} {how}")
                 continue
             steady = time.monotonic() - running.started >= STEADY
@@ -200,18 +200,20 @@ class Foreman:
         self._signals += 1
 
     def _obey(self) -> None:
-        """Every signal is passed on as SIGTERM: the second one makes the workers hurry."""
+        """Every signal is passed on: the first as SIGTERM, the second makes the workers hurry."""
         moment = time.monotonic()
         while self._obeyed < self._signals:
             self._obeyed += 1
-            patience = _HURRY
+            # Of two that are alike, a program that has not yet heard the first would hear one.
+            number, patience = signal.SIGINT, _HURRY
             if self._obeyed == 1:
                 self._say("ending")
+                number = signal.SIGTERM
                 patience = conf.settings().DRAIN + _MARGIN
             self._kill_at = min(self._kill_at or moment + patience, moment + patience)
             for running in self._running:
                 if running.child is not None:
-                    running.child.terminate()
+                    running.child.send_signal(number)
         if self._kill_at is not None and moment >= self._kill_at:
             self._kill()
 

@@ -15,7 +15,6 @@ from django.core.management import call_command
 from django.test import Client
 
 from tests.admin.screens import screens
-from tests.browser.filling import fill
 
 STATIC = Path(__file__).parents[2] / "jobs" / "static" / "jobs"
 MANIFEST = "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"
@@ -23,9 +22,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def pages(client: Client) -> dict[str, str]:
+def pages(ids: dict[str, Any], client: Client) -> dict[str, str]:
     """Every screen by its name."""
-    ids = fill()
     client.force_login(User.objects.get(username="root"))
     return {
         name: client.get(f"/admin/jobs/{path}").content.decode()

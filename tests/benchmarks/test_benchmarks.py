@@ -1,14 +1,15 @@
 """The benchmarks run, say clearly what they cannot do, and read PostgreSQL's log rightly."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks import report
 from benchmarks.__main__ import main
 from benchmarks.aged import statement_durations
 from benchmarks.result import Check, median_run, paired_ratio, spread
@@ -39,13 +40,22 @@ def test_an_unknown_name_ends_with_the_likely_one(capsys: pytest.CaptureFixture[
     assert "no workload is called 'drain_10'; did you mean 'drain_10k'?" in capsys.readouterr().err
 
 
-def test_a_workload_runs_beside_its_baseline() -> None:
-    path = report.OUT / "quick.json"
-    path.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks", "--quick", "drain_10k"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def quick(folder: Path, name: str) -> dict[str, Any]:
+    """What a workload finds at its quick size; other runs write their reports elsewhere."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", name],
+        cwd=ROOT,
+        env={**os.environ, "BENCH_REPORTS": str(folder)},
+        capture_output=True,
+        text=True,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    found = json.loads(path.read_text())["workloads"]["drain_10k"]
+    found: dict[str, Any] = json.loads((folder / "quick.json").read_text())["workloads"][name]
+    return found
+
+
+def test_a_workload_runs_beside_its_baseline(tmp_path: Path) -> None:
+    found = quick(tmp_path, "drain_10k")
     assert found["jobdesk"]["jobs"] == 1000
     assert found["rq_simple"]["rate"] > 0
     assert found["ratio"] == pytest.approx(
@@ -53,13 +63,8 @@ def test_a_workload_runs_beside_its_baseline() -> None:
     )
 
 
-def test_handovers_of_a_key_and_of_limits_are_measured() -> None:
-    path = report.OUT / "quick.json"
-    path.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks", "--quick", "wake_100ms"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    found = json.loads(path.read_text())["workloads"]["wake_100ms"]
+def test_handovers_of_a_key_and_of_limits_are_measured(tmp_path: Path) -> None:
+    found = quick(tmp_path, "wake_100ms")
     chains = {who: chain for who, chain in found.items() if who.startswith("jobdesk")}
     measured = {who: chain["measured"] for who, chain in chains.items()}
     # Ten jobs in each chain; the first of each took nothing over.
@@ -118,12 +123,7 @@ def test_a_statements_duration_is_that_of_all_its_steps() -> None:
     assert found["dispatch"] == [pytest.approx(0.3)]
 
 
-def test_every_screen_of_the_admin_is_measured() -> None:
-    path = report.OUT / "quick.json"
-    path.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks", "--quick", "admin_1m"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    found = json.loads(path.read_text())["workloads"]["admin_1m"]["jobdesk"]
+def test_every_screen_of_the_admin_is_measured(tmp_path: Path) -> None:
+    found = quick(tmp_path, "admin_1m")["jobdesk"]
     assert list(found) == NAMES
     assert all(0 < figures["queries"] <= 40 for figures in found.values())

@@ -143,7 +143,7 @@ def test_a_crashed_server_is_started_again(data: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_starts_and_stops_at_any_moment_leave_nobody(data: Path) -> None:
     """Users that come while the supervisor is leaving get servers, whatever the moment."""
     for step in range(12):

@@ -21,7 +21,7 @@ import redis
 
 from config.embedded import Postgres, Valkey
 from tests.integration import checks
-from tests.wait import wait_until
+from tests.wait import PATIENCE, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 QUICK = {"LEASE": 2.0, "HEARTBEAT": 0.5, "DRAIN": 5.0}
@@ -94,7 +94,7 @@ class Program:
         with suppress(ProcessLookupError):
             self.send(signal.SIGCONT)
 
-    def ended(self, timeout: float = 10) -> int:
+    def ended(self, timeout: float = PATIENCE) -> int:
         """Its exit code."""
         return self._process.wait(timeout)
 
@@ -106,7 +106,7 @@ class Program:
         for child in family:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
-        wait_until(lambda: not any(map(is_alive, family)), 5, 0.005)
+        wait_until(lambda: not any(map(is_alive, family)), interval=0.005)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -351,14 +351,14 @@ class Fleet:
         [found] = self.query(f"SELECT {', '.join(names)} FROM jobs_job WHERE id = %s", [job_id])  # noqa: S608
         return dict(zip(names, found, strict=True))
 
-    def await_state(self, job_id: UUID, state: str, timeout: float = 10) -> None:
+    def await_state(self, job_id: UUID, state: str, timeout: float = PATIENCE) -> None:
         wait_until(
             lambda: self.state(job_id) == state,
             timeout,
             message=f"job {job_id} is {state}, not {self.state(job_id)}",
         )
 
-    def await_final(self, timeout: float = 10) -> None:
+    def await_final(self, timeout: float = PATIENCE) -> None:
         """Every job has come to an end."""
         wait_until(
             lambda: not self.unfinished(), timeout, 0.05, message="every job has come to an end"

@@ -33,7 +33,7 @@ GOOD = ("atomic", "plain", "async", "flaky")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_fault_loses_or_doubles_a_job(fleet: Fleet, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when it fails

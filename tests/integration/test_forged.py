@@ -50,7 +50,7 @@ class Target:
         """All that was planted has been passed over, and nothing came of it."""
         marks = [self.fleet.enqueue("test.noop") for _ in range(3)]
         for mark in marks:
-            self.fleet.await_state(mark, "succeeded", 5)
+            self.fleet.await_state(mark, "succeeded")
         wait_until(lambda: self.redis.type(LIST) in (b"none", b"list"))
         wait_until(lambda: self.redis.llen(LIST) == 0, message="the list is empty")
         assert not self.trap.exists()
@@ -165,7 +165,7 @@ def test_the_ids_of_jobs_that_wait_in_order_doubled_and_reversed(target: Target)
     jobs = target.fleet.enqueue_all([("test.noop", {}, {})] * 50)
     target.redis.lpush(LIST, *(str(job) for job in jobs * 3))
     for job in jobs:
-        target.fleet.await_state(job, "succeeded", 5)
+        target.fleet.await_state(job, "succeeded")
     attempts = target.fleet.value("SELECT max(attempt) FROM jobs_job WHERE id = ANY(%s)", [jobs])
     assert attempts == 1
 
@@ -198,7 +198,7 @@ def test_keys_of_another_type(target: Target, key: str) -> None:
         planting.delete(key)
         write(planting, key)
         planting.execute()
-        target.fleet.await_state(target.fleet.enqueue("test.noop"), "succeeded", 6)
+        target.fleet.await_state(target.fleet.enqueue("test.noop"), "succeeded")
 
 
 @pytest.mark.parametrize("key", ["rq:queue:default:intermediate", "jobs:epoch", "rq:queues"])
@@ -211,14 +211,14 @@ def test_a_lost_id_is_found_missing_for_all_that(target: Target, key: str) -> No
         "run_at = jobs_clock(), wait = 0 WHERE id = %s",
         [lost],
     )
-    target.fleet.await_state(lost, "succeeded", 5)
+    target.fleet.await_state(lost, "succeeded")
 
 
 @pytest.mark.parametrize("counter", ["9223372036854775807", "-5", "1e300", ""])
 def test_counters_out_of_range(target: Target, counter: str) -> None:
     target.redis.set("jobs:seq:default", counter)
     job = target.fleet.enqueue("test.noop", delay=0.1)
-    target.fleet.await_state(job, "succeeded", 6)
+    target.fleet.await_state(job, "succeeded")
 
 
 def test_commands_of_rq(target: Target) -> None:

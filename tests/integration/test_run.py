@@ -8,6 +8,7 @@ import re
 import signal
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -98,14 +99,26 @@ def test_running_jobs_end_before_the_worker_does(fleet: Fleet) -> None:
 
 
 def test_a_second_signal_hurries(fleet: Fleet) -> None:
-    program = start(fleet)
-    job_id = fleet.enqueue("test.sleep", {"seconds": 60.0})
+    """Even a worker that is so slow that it has not heard the first one yet."""
+    program = start(fleet, jobs={"DRAIN": 100.0})
+    job_id = fleet.enqueue("test.sleep", {"seconds": 100.0})
     wait_until(lambda: state(fleet, job_id) == "running")
-    program.send(signal.SIGTERM)
-    wait_until(lambda: "ending" in program.logged())
-    program.send(signal.SIGTERM)
-    program.ended(4)
+    worker = pid_of(program, "worker-1")
+    os.kill(worker, signal.SIGSTOP)
+    wait_until(lambda: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
+    for passed_on in (signal.SIGTERM, signal.SIGINT):
+        program.send(signal.SIGTERM)
+        wait_until(lambda number=passed_on: waits_for(worker, number))  # type: ignore[misc]
+    os.kill(worker, signal.SIGCONT)
+    assert program.ended() == 0
     assert state(fleet, job_id) == "pending"
+
+
+def waits_for(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has been sent the signal and has not heard it yet."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    [pending] = re.findall(r"^ShdPnd:\s+(\w+)$", status, re.MULTILINE)
+    return bool(int(pending, 16) & 1 << (number - 1))
 
 
 def test_a_program_that_keeps_dying_is_started_ever_less_often(fleet: Fleet) -> None:

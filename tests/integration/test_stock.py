@@ -63,7 +63,7 @@ def test_nothing_is_fed_to_stock_workers_that_have_died(fleet: Fleet) -> None:
     worker.kill()
     wait_until(lambda: not fleet.redis.pubsub_channels("rq:pubsub:*"))
     # It takes the dispatcher up to a second to notice.
-    wait_until(lambda: fleet.state(fleet.enqueue("test.noop")) == "pending" and stays(fleet), 5)
+    wait_until(lambda: fleet.state(fleet.enqueue("test.noop")) == "pending" and stays(fleet))
 
 
 def stays(fleet: Fleet) -> bool:

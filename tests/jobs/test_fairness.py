@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -199,19 +200,20 @@ def test_a_closed_kind_costs_no_time() -> None:
     ready("", 100_000)
     sql("ANALYZE jobs_job")
     close("kind:test.noop")
-    slowest = 0.0
+    took = []
     for _ in range(10):
         wanted = a_job(payload=Echo(text=""))
         begun = time.perf_counter()
         assert fed() == [wanted]
-        slowest = max(slowest, time.perf_counter() - begun)
+        took.append(time.perf_counter() - begun)
     begun = time.perf_counter()
     sql(
         "SELECT count(*) FROM (SELECT lane, history FROM jobs_job "
         "WHERE state = 'pending' ORDER BY rank) s"
     )
     reading_all = time.perf_counter() - begun
-    assert slowest < max(0.05, reading_all / 2), f"{slowest * 1000:.1f} ms"
+    # Whatever else the machine does, it does not disturb most of them.
+    assert statistics.median(took) < max(0.05, reading_all / 2), took
 
 
 # ---- Many lanes

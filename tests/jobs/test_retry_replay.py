@@ -233,7 +233,7 @@ def test_every_final_state_is_taken_off_its_own_counter(how: str) -> None:
     if how == "cancelled":
         cancel(job_id, by="ada")
     else:
-        wait_until(lambda: expire("me"), 2)
+        wait_until(lambda: expire("me"))
     assert getattr(batches.progress(batch.id), how) == 1
     retry(job_id, by="ada")
     progress = batches.progress(batch.id)

@@ -196,7 +196,9 @@ def specimens(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.django_db(transaction=False)
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     rows=st.lists(specimens(), max_size=6),

@@ -49,7 +49,10 @@ def a_person(**values: Any) -> Person:
     return Person.objects.create(**{"company": "acme", "cpf": CPF, **values})
 
 
-@limits(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@limits(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+)
 @given(storable, documents)
 def test_values_come_back_as_they_were(people: Any, text: str, data: Any) -> None:
     person = a_person(cpf=text, notes=text, extra=data)

@@ -157,7 +157,7 @@ def test_a_new_key_is_made_by_a_command() -> None:
 # ---- blind indexes
 
 
-@limits(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@limits(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(words, words, words.filter(bool), words)
 def test_an_index_tells_equal_values_of_one_purpose_and_tenant(
     keys: Any, value: str, other: str, purpose: str, tenant: str

@@ -52,13 +52,13 @@ rich = st.builds(
 )
 
 
-@limits(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@limits(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rich)
 def test_payloads_come_back_as_they_were(keys: Any, payload: Rich) -> None:
     assert Rich.from_text(payload.to_text(LIMIT, HERE), 1, HERE) == payload
 
 
-@limits(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@limits(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.text(st.characters(categories=["L", "N"], max_codepoint=127), min_size=6))
 def test_nothing_shows_a_sensitive_value(keys: Any, secret: str) -> None:
     secret = f"Q{secret}Z"

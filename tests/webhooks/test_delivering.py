@@ -181,7 +181,7 @@ def test_a_slow_receiver_is_left(
     tell()
     run_jobs()
     [one] = the_delivery().log
-    assert one["problem"].startswith("TooSlow") and 250 <= one["ms"] < 3000
+    assert one["problem"].startswith("TooSlow") and one["ms"] >= 250
 
 
 def test_a_redirect_is_not_followed(receiver: Receiver, webhook: desk.Made, tell: Tell) -> None:
