@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import jobs
 from jobs.api import Problem, auth, operation, requests
 from jobs.models import ApiKey, Job
 from tests.api.conftest import Caller, call
+from tests.jobs import factories
 from tests.specimens.handlers import Noop
 
 
@@ -85,6 +87,19 @@ def half(request: Any) -> Any:
     raise Problem(422, "wrong", "is wrong")
 
 
+tries: list[int] = []
+
+
+@operation(router, "POST", "/unlucky", "unlucky", needs="enqueue_job", answer={200: dict[str, int]})
+def unlucky(request: Any) -> Any:
+    """Another transaction is in the way of the first two attempts"""
+    tries.append(1)
+    jobs.enqueue(Noop())
+    if len(tries) < 3:
+        factories.sql("DO $$BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = '40001'; END$$")
+    return {"tries": len(tries)}
+
+
 api = NinjaAPI(urls_namespace="half")
 api.add_router("", router)
 urlpatterns = [path("api/v1/", api.urls)]
@@ -98,3 +113,27 @@ def test_an_answer_that_is_a_problem_has_changed_nothing(root: Caller) -> None:
         response = call(Client(), "POST", "/half", {}, **headers)
         assert (response.status_code, response.data["code"]) == (422, "wrong")
         assert Job.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.urls(__name__)
+def test_what_another_transaction_was_in_the_way_of_is_done_again(root: Caller) -> None:
+    tries.clear()
+    response = call(Client(), "POST", "/unlucky", {}, Authorization=f"Bearer {root.secret}")
+    assert (response.status_code, response.data) == (200, {"tries": 3})
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("hours", [None, 2])
+def test_a_key_makes_none_that_outlives_it(hours: int | None) -> None:
+    now = datetime.now(UTC)
+    maker = Caller(expires_at=now + timedelta(hours=1))
+    body: dict[str, Any] = {"name": "new", "permissions": ["view_job"], "reason": "a test"}
+    if hours:
+        body["expires_at"] = (now + timedelta(hours=hours)).isoformat()
+    response = maker("POST", "/api-keys", body)
+    assert response.status_code == 422
+    assert response.data["errors"][0]["pointer"] == "/expires_at"
+    body["expires_at"] = (now + timedelta(minutes=30)).isoformat()
+    assert maker("POST", "/api-keys", body).status_code == 201
