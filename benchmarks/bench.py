@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -207,3 +209,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """The server is gone: it was asked to, and made to where it does not."""
+    server.send_signal(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(10)
+    server.kill()
+    server.wait()

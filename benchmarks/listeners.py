@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from bisect import bisect_right
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks.bench import Bench, free_port, manage
+from benchmarks.bench import Bench, end, free_port, manage
 from benchmarks.result import Check, Figures, Result, spread
 
 TENANTS = 50
@@ -67,11 +65,7 @@ def _measure(b: Bench, clients: int, seconds: float, mode: str) -> Figures:
             cpu = sum(psutil.Process(server.pid).cpu_times()[:2]) - before
             frames = [_frames(crowd, head, mode) for crowd in crowds]
         finally:
-            server.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(10)
-            server.kill()
-            server.wait()
+            end(server)
     delays, told = _delays(b, frames)
     return {
         "clients": clients,

@@ -68,16 +68,20 @@ def operate(b: Bench) -> Result:
     figures: Figures = {}
     checks = []
     for name, ask in questions(b, size).items():
-        ask()
-        times = []
-        for _ in range(turns):
-            began = time.perf_counter()
-            ask()
-            times.append(time.perf_counter() - began)
-        found = spread(times)
-        figures[name] = found
+        figures[name] = found = timed(ask, turns)
         checks.append(Check(f"{name} p95", found["p95_ms"], 100, 50, True, unit=" ms"))
     return Result({"jobdesk": figures}, checks)
+
+
+def timed(ask: Callable[[], Any], turns: int) -> dict[str, Any]:
+    """How long it takes, warm, so many times."""
+    ask()
+    times = []
+    for _ in range(turns):
+        began = time.perf_counter()
+        ask()
+        times.append(time.perf_counter() - began)
+    return spread(times)
 
 
 def fill(b: Bench, size: int) -> None:

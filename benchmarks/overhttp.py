@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,8 @@ from urllib.parse import quote
 import httpx
 
 from benchmarks import admin, operate
-from benchmarks.bench import Bench, free_port, manage
-from benchmarks.result import Check, Figures, Result, spread
+from benchmarks.bench import Bench, end, free_port, manage
+from benchmarks.result import Check, Figures, Result
 
 MUST_MS, AIM_MS = 100, 50
 KEYS = """
@@ -46,13 +45,7 @@ def api(b: Bench) -> Result:
     figures: Figures = {}
     with served(b, key.text) as client:
         for name, ask in asks(b, client, ids, size).items():
-            ask()
-            times = []
-            for _ in range(turns):
-                began = time.perf_counter()
-                ask()
-                times.append(time.perf_counter() - began)
-            figures[name] = spread(times)
+            figures[name] = operate.timed(ask, turns)
     checks = [
         Check(f"{name} p95", found["p95_ms"], MUST_MS, AIM_MS, True, unit=" ms")
         for name, found in figures.items()
@@ -81,11 +74,7 @@ def served(b: Bench, secret: str) -> Iterator[httpx.Client]:
                 time.sleep(0.1)
             yield client
     finally:
-        server.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            server.wait(10)
-        server.kill()
-        server.wait()
+        end(server)
 
 
 def asks(b: Bench, client: httpx.Client, ids: dict[str, Any], size: int) -> dict[str, Any]:

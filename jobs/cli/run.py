@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 
-from jobs.cli.verb import Options, Verb, positive_int, weighted_queues
+from jobs.cli.verb import Options, Verb, add_sizes, positive_int, weighted_queues
 from jobs.cli.web import address
 from jobs.engine.foreman import Foreman, Program, manage
 
@@ -26,20 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME[:WEIGHT],…",
         help="queues of the workers (default: every queue that a handler names)",
     )
-    parser.add_argument(
-        "--concurrency",
-        type=positive_int,
-        default=8,
-        metavar="N",
-        help="handlers that one executor runs at the same time (default: 8)",
-    )
-    parser.add_argument(
-        "--processes",
-        type=positive_int,
-        default=2,
-        metavar="N",
-        help="executors of each worker (default: 2)",
-    )
+    add_sizes(parser, "executors of each worker")
 
 
 def _checked_queues(text: str) -> str:

@@ -54,3 +54,17 @@ def weighted_queues(text: str) -> tuple[tuple[str, int], ...]:
             raise ArgumentTypeError(f"queue {name!r} is given twice")
         queues[name] = weight
     return tuple(queues.items())
+
+
+def add_sizes(parser: ArgumentParser, executors: str) -> None:
+    """The command takes how many executors there are, and how much each does at a time."""
+    parser.add_argument(
+        "--concurrency",
+        type=positive_int,
+        default=8,
+        metavar="N",
+        help="handlers that one executor runs at the same time (default: 8)",
+    )
+    parser.add_argument(
+        "--processes", type=positive_int, default=2, metavar="N", help=f"{executors} (default: 2)"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from jobs import registry
-from jobs.cli.verb import Options, Verb, positive_int, weighted_queues
+from jobs.cli.verb import Options, Verb, add_sizes, positive_int, weighted_queues
 from jobs.engine.executor import Plan
 from jobs.engine.worker import Supervisor, worker_name
 
@@ -18,20 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="queues to listen to, each with an optional weight, like email,default:2 "
         "(default: every queue that a handler names)",
     )
-    parser.add_argument(
-        "--concurrency",
-        type=positive_int,
-        default=8,
-        metavar="N",
-        help="handlers that one executor runs at the same time (default: 8)",
-    )
-    parser.add_argument(
-        "--processes",
-        type=positive_int,
-        default=2,
-        metavar="N",
-        help="executors, each a process of its own (default: 2)",
-    )
+    add_sizes(parser, "executors, each a process of its own")
     parser.add_argument("--name", help="name of this worker (default: host, process and a mark)")
     parser.add_argument("--burst", action="store_true", help="end when nothing is left that is due")
     parser.add_argument(

@@ -123,6 +123,30 @@ def test_what_others_have_does_not_exist(acme: Caller, op: Op) -> None:
     assert world.fingerprint() == before
 
 
+NO_QUEUE = ("batch_", "outbox_")
+"""A batch is its tenant's; of events, only the platform's own are of a queue: test_reach."""
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        op
+        for op in operations.GUARDED
+        if ("{" in op.path or op.method != "GET")
+        and op.id not in OWN | ELSEWHERE
+        and not op.id.startswith(NO_QUEUE)
+    ],
+    ids=ids,
+)
+def test_what_is_of_another_queue_does_not_exist(op: Op) -> None:
+    caller = Caller(queues=["elsewhere"])
+    theirs = world.made()
+    before = world.fingerprint()
+    response = caller(op.method, op.url(theirs), op.body(), **op.headers())
+    assert response.status_code == 404, response.data
+    assert world.fingerprint() == before
+
+
 @pytest.mark.parametrize(
     "op",
     [

@@ -147,3 +147,13 @@ def test_a_key_taken_and_a_doubt_say_of_which_queue() -> None:
     factories.sql("UPDATE jobs_effect SET state = 'in_doubt' WHERE job_id = %s", [claim.id])
     told = dict(factories.sql("SELECT topic, payload->>'queue' FROM jobs_outbox"))
     assert told == {"jobs.job.deduplicated": "default", "jobs.effect.in_doubt": "default"}
+
+
+def test_events_for_the_staff_are_neither_shown_nor_touched(root: Caller, acme: Caller) -> None:
+    jobs.emit("test.told", {}, tenant="acme", audience="staff")
+    [told] = root("GET", "/outbox").data["data"]
+    path = f"/outbox/{told['number']}"
+    assert acme("GET", "/outbox").data["data"] == []
+    assert acme("GET", path).status_code == 404
+    assert acme("POST", f"{path}/park", {"reason": "a test"}).status_code == 404
+    assert root("POST", f"{path}/park", {"reason": "a test"}).status_code == 200

@@ -321,6 +321,27 @@ def test_the_rest_follows_where_the_first_ones_succeed() -> None:
     assert run(made).state == "done" and made.done == 4
 
 
+def test_it_stops_where_too_many_of_those_that_ran_failed(
+    set_clock: Callable[[Any], None],
+) -> None:
+    failed = dead(40)
+    start = row(failed[0]).created_at
+    set_clock(start)
+    made = bulk.start("retry", ids=failed, care=Care(per_minute=20, stop_at=0.5), **WHO)
+    for second in range(0, 63, 3):
+        set_clock(start + timedelta(seconds=second))
+        bulkrun.step(made.id)
+    made.refresh_from_db()
+    assert made.state == "running" and 20 <= made.done < 30
+    with testing.fail_next(Noop, jobs.Unrecoverable("still down"), times=made.done):
+        testing.run_jobs()
+    set_clock(start + timedelta(seconds=66))
+    bulkrun.step(made.id)
+    made.refresh_from_db()
+    assert made.state == "stopped" and "failed" in made.note
+    assert made.done < 40
+
+
 def test_a_pace_is_kept_and_catches_up_a_little_only(set_clock: Callable[[Any], None]) -> None:
     failed = dead(40)
     start = row(failed[0]).created_at
