@@ -1,4 +1,4 @@
-"""Run a management command; a server that cannot be reached is one line, not a traceback."""
+"""Run a management command; what the environment lacks is one line, not a traceback."""
 
 import os
 import traceback
@@ -13,10 +13,23 @@ def run(arguments: list[str]) -> None:
     try:
         execute_from_command_line(arguments)
     except Exception as error:
+        if key := missing_key(error):
+            fail(key, str(error))
         variable = unreachable(error)
         if variable is None:
             raise
         fail(variable, f"the server cannot be reached: {str(error) or type(error).__name__}")
+
+
+def missing_key(error: BaseException) -> str | None:
+    """The variable of a key that is needed, when ``error`` says that it is missing or unsound."""
+    from jobs.errors import ConfigError
+
+    told = str(error) if isinstance(error, ConfigError) else ""
+    return next((name for setting, name in _KEYS.items() if told.startswith(setting)), None)
+
+
+_KEYS = {"JOBS['KEYS']": "JOBS_KEYS", "JOBS['INDEX_KEY']": "JOBS_INDEX_KEY"}
 
 
 def unreachable(error: BaseException) -> str | None:

@@ -60,7 +60,7 @@ def compose(data: EmailSendJobData, row: OutboxEmail, html: str) -> Letter:
 
 def check(letter: Letter) -> None:
     """The letter goes to whom it says and has no header that nobody has looked at."""
-    for address in (letter.message.from_email, *letter.envelope):
+    for address in (letter.message.from_email, *letter.message.reply_to, *letter.envelope):
         if addresses.address_problem(address):
             raise UnsafeLetter("an address is not one address")
     if letter.message.recipients() != list(letter.envelope):

@@ -8,8 +8,7 @@ from django.http import HttpRequest
 
 from emailgw.clock import now
 from emailgw.errors import Refused
-from jobs.api import Problem
-from jobs.api.requests import request_id
+from jobs.api import Problem, request_id
 
 _STATUS = {
     "BAD_REQUEST": 400, "FORBIDDEN": 403, "NOT_FOUND": 404, "CONFLICT": 409,

@@ -1,8 +1,11 @@
 """The project's settings, with the specimen jobs of the tests."""
 
 from config.settings import *  # noqa: F403
+from tests.architecture.sources import DOMAIN_APPS
 
 INSTALLED_APPS += ["tests.specimens"]  # noqa: F405
+CORE_APPS = [app for app in INSTALLED_APPS if app.partition(".")[0] not in DOMAIN_APPS]
+"""Without the domain apps: for tests of what holds for a project that has none."""
 
 KEYS = {
     "KEYS": {"test": "dDUOFYZzHIOnkmDTnGmrJ4NGvFxQWUgQZsPjCVmXv6k="},

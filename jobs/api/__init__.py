@@ -15,6 +15,7 @@ from jobs.api import auth, conditional, idempotency, paging, problem
 from jobs.api.build import SECTIONS, build_api, build_router
 from jobs.api.endpoints import In, Section, operation
 from jobs.api.problem import Problem, install_problem_handlers
+from jobs.api.requests import request_id
 
 __all__ = [
     "SECTIONS",
@@ -30,4 +31,5 @@ __all__ = [
     "operation",
     "paging",
     "problem",
+    "request_id",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import sys
@@ -17,14 +18,15 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
-from jobs import conf, registry
+from jobs import conf, demo, registry
 from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
-from jobs.cli.demo_flow import ACTS, QUEUE, Act
+from jobs.cli.demo_flow import ACTS, QUEUE
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
 from jobs.cli.web import address
+from jobs.cli.worker import every_queue
 from jobs.engine import intake, sql
-from jobs.engine.foreman import Foreman, manage
+from jobs.engine.foreman import Foreman, Program, manage
 from jobs.errors import ConfigError
 from jobs.operate import doctor
 from jobs.states import FINAL_STATES, JobState
@@ -99,27 +101,38 @@ class _Demo:
         self._password = secrets.token_urlsafe(9)
         self._kept: deque[str] = deque(maxlen=200)
         self._ids: list[UUID] = []
-        self._acts: list[Act] = []
+        kinds = (*ACTS, *DESK, *demo.of_apps())
+        self._acts = [kind(secrets.token_hex(4), self._url) for kind in kinds]
+        self._begun: list[demo.Act] = []
         self._began = time.monotonic()
         self._looked = 0.0
         self._code: int | None = None
-        self._foreman = Foreman(
-            [
-                manage("dispatcher", "jobs", "dispatch"),
-                manage("worker", "jobs", "worker", "--concurrency=4"),
-                manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
-                manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
-                manage("web", "jobs", "web", where),
-            ],
-            self._log,
-        )
+        self._queues = sorted({queue for act in self._acts for queue in act.queues})
+        self._foreman = Foreman(self._programs(where), self._log)
+
+    def _programs(self, where: str) -> list[Program]:
+        mixed = ",".join(queue for queue, _ in every_queue() if queue not in self._queues)
+        workers = [
+            manage("worker", "jobs", "worker", "--concurrency=4", f"--queues={mixed}"),
+            manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
+            manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
+        ]
+        if self._queues:
+            mine = f"--queues={','.join(self._queues)}"
+            workers.append(manage("worker 4", "jobs", "worker", "--concurrency=4", mine))
+        return [
+            manage("dispatcher", "jobs", "dispatch"), *workers, manage("web", "jobs", "web", where)
+        ]  # fmt: skip
 
     def run(self) -> int:
         _make_user(self._password)
         try:
+            for act in self._acts:
+                self._begun.append(act)
+                os.environ.update(act.prepare())
             self._foreman.run(self._look)
         finally:
-            for act in self._acts:
+            for act in self._begun:
                 act.leave()
         if self._code:
             _print("".join(self._kept))
@@ -148,17 +161,15 @@ class _Demo:
             _print("The programs did not start.\n")
             self._code = 1
             return True
-        if _all_listen() and _answers(f"{self._url}/admin/"):
+        if _all_listen(self._queues) and _answers(f"{self._url}/admin/"):
             self._began = time.monotonic()
             self._enqueue()
         return False
 
     def _enqueue(self) -> None:
         self._ids = [_enqueue(scene) for scene in SCENES]
-        for kind in (*ACTS, *DESK):
-            act = kind(secrets.token_hex(4), self._url)
+        for act in self._acts:
             act.begin()
-            self._acts.append(act)
 
     def _watch(self) -> None:
         for act in self._acts:
@@ -222,9 +233,9 @@ FROM jobs_job j WHERE id = ANY(%s)
 """
 
 
-def _all_listen() -> bool:
+def _all_listen(queues: list[str]) -> bool:
     """Whether all workers are there."""
-    wanted = [conf.settings().DEFAULT_QUEUE, QUEUE, SIDE_QUEUE, SPARE_QUEUE]
+    wanted = [conf.settings().DEFAULT_QUEUE, QUEUE, SIDE_QUEUE, SPARE_QUEUE, *queues]
     [(heard,)] = sql.rows(
         "SELECT count(DISTINCT q) FROM jobs_lease, unnest(queues) AS q "
         "WHERE dead_at IS NULL AND until > jobs_clock() AND q = ANY (%s)",

@@ -9,8 +9,9 @@ import time
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from jobs.cli.demo_flow import BY, QUEUE, Act, Verdict, at, payload
+from jobs.cli.demo_flow import BY, QUEUE, FlowAct, at, payload
 from jobs.client import ApiError, Client, Denied
+from jobs.demo import Verdict
 from jobs.engine import sql
 from jobs.engine.intake import enqueue
 from jobs.models import ApiKey, DeadLetter
@@ -29,7 +30,7 @@ SOMEBODY = Principal(BY, "cli")
 DAY = timedelta(days=1)
 
 
-class ABulkRetry(Act):
+class ABulkRetry(FlowAct):
     title = "a bulk retry of failed jobs"
     SIZE = 6
 
@@ -67,7 +68,7 @@ class ABulkRetry(Act):
         return good, found.state, f"previewed {self._seen}, retried {found.done}"
 
 
-class ACause(Act):
+class ACause(FlowAct):
     title = "a cause that is resolved"
     SIZE = 3
 
@@ -100,7 +101,7 @@ class ACause(Act):
         return good and cause.decided_by == BY, cause.state, words
 
 
-class AProgram(Act):
+class AProgram(FlowAct):
     title = "a program with a key of the API"
 
     def begin(self) -> None:
@@ -160,7 +161,7 @@ class AProgram(Act):
         apikeys.revoke(self.key.key.pk, by=SOMEBODY, reason="it was shown")
 
 
-class ADenial(Act):
+class ADenial(FlowAct):
     title = "an act that a key does not allow"
 
     def begin(self) -> None:
@@ -185,7 +186,7 @@ class ADenial(Act):
         return self.have_succeeded(), "denied", "job.cancel via api, in the audit"
 
 
-class APause(Act):
+class APause(FlowAct):
     title = "a job of a paused queue"
     SECONDS = 1.0
 
@@ -219,7 +220,7 @@ class APause(Act):
         return good and "pause" in self._why, job.state, "when it was resumed"
 
 
-class ADrain(Act):
+class ADrain(FlowAct):
     title = "a worker that is drained"
 
     def begin(self) -> None:
@@ -257,7 +258,7 @@ class ADrain(Act):
         return good, worker.state, "ended its job, took no other"
 
 
-DESK: tuple[type[Act], ...] = (ABulkRetry, ACause, AProgram, ADenial, APause, ADrain)
+DESK: tuple[type[FlowAct], ...] = (ABulkRetry, ACause, AProgram, ADenial, APause, ADrain)
 
 
 def _acts(key: ApiKey, outcome: str) -> set[str]:

@@ -5,13 +5,13 @@ Its jobs have a queue and a worker of their own, because other scenes kill the p
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from jobs import registry
+from jobs.demo import Act, Verdict
 from jobs.engine import sql
 from jobs.engine.chains import chain
 from jobs.engine.drafts import Draft
@@ -25,8 +25,6 @@ from jobs.states import FINAL_STATES, JobState
 
 QUEUE = "demo-flow"
 BY = "demo"
-Verdict = tuple[bool, str, str]
-"""Whether it went as it should, how it ended, and what was seen on the way."""
 
 
 def payload(kind: str, **fields: Any) -> Payload:
@@ -34,40 +32,8 @@ def payload(kind: str, **fields: Any) -> Payload:
     return registry.get(kind).payload.build(fields)
 
 
-class Act(ABC):
-    """Some jobs, and what is to become of them."""
-
-    title: ClassVar[str]
-
-    def __init__(self, mark: str, url: str) -> None:
-        self.mark = mark
-        """Tells the keys of this showing from those of others."""
-        self.url = url
-        """Of the demo's web server."""
-        self.ids: list[UUID] = []
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Its jobs are enqueued."""
-
-    def step(self) -> str:
-        """Does what has to be done meanwhile; answers what there is to tell."""
-        return ""
-
-    def is_over(self) -> bool:
-        return all(job.state in FINAL_STATES for job in self.jobs())
-
-    @abstractmethod
-    def verdict(self) -> Verdict:
-        """How it went, once it is over."""
-
-    def leave(self) -> None:  # noqa: B027 - most have nothing to take back
-        """What would go on without the demo is taken back, also where it was broken off."""
-
-    def jobs(self) -> list[Job]:
-        """Its jobs in the order of their enqueue."""
-        found = Job.objects.using(sql.alias()).in_bulk(self.ids)
-        return [found[job_id] for job_id in self.ids]
+class FlowAct(Act):
+    """Of the examples, in a queue of their own."""
 
     def have_succeeded(self) -> bool:
         return all(job.state == JobState.SUCCEEDED for job in self.jobs())
@@ -78,7 +44,7 @@ class Act(ABC):
         return made.id
 
 
-class ABatch(Act):
+class ABatch(FlowAct):
     title = "a batch that calls back"
     SIZE = 24
     SECONDS = 0.4
@@ -120,7 +86,7 @@ class ABatch(Act):
         return list(known.filter(kind="example.tally", correlation_id=str(self.batch)))
 
 
-class AChain(Act):
+class AChain(FlowAct):
     title = "a chain that hands its results on"
 
     def begin(self) -> None:
@@ -132,7 +98,7 @@ class AChain(Act):
         return results == [1, 3, 6], self.jobs()[-1].state, f"results {results}"
 
 
-class AnExclusiveKey(Act):
+class AnExclusiveKey(FlowAct):
     title = "jobs of one exclusive key"
 
     def begin(self) -> None:
@@ -146,7 +112,7 @@ class AnExclusiveKey(Act):
         return apart and self.have_succeeded(), self.jobs()[-1].state, words
 
 
-class ARate(Act):
+class ARate(FlowAct):
     title = "jobs at five a second"
     LEAST = timedelta(seconds=0.9)
 
@@ -162,7 +128,7 @@ class ARate(Act):
         return good, self.jobs()[-1].state, f"6 starts in {took.total_seconds():.1f} s"
 
 
-class ADuplicate(Act):
+class ADuplicate(FlowAct):
     title = "a second enqueue of the same key"
 
     def begin(self) -> None:
@@ -183,7 +149,7 @@ class ADuplicate(Act):
         return same and job.state == JobState.SUCCEEDED, job.state, words
 
 
-class APreemption(Act):
+class APreemption(FlowAct):
     title = "an urgent job that needs a key in use"
 
     def begin(self) -> None:
@@ -199,7 +165,7 @@ class APreemption(Act):
         return good and in_order, urgent.state, words
 
 
-class ACancel(Act):
+class ACancel(FlowAct):
     title = "a running job that is cancelled"
 
     def begin(self) -> None:
@@ -220,7 +186,7 @@ class ACancel(Act):
         return good, job.state, f"by {job.cancel_by}, {job.cancel_reason}"
 
 
-class ASchedule(Act):
+class ASchedule(FlowAct):
     title = "a schedule whose slot comes"
 
     def begin(self) -> None:
@@ -257,7 +223,7 @@ class ASchedule(Act):
         return good, job.state, "one job for its slot"
 
 
-ACTS: tuple[type[Act], ...] = (
+ACTS: tuple[type[FlowAct], ...] = (
     ABatch,
     AChain,
     AnExclusiveKey,

@@ -94,6 +94,10 @@ SURFACE = [
 
 
 MODULES = {
+    "jobs.acts": ["Act", "By", "Place", "Principal", "Scope", "add_permissions", "deny", "on",
+                  "principal", "settle"],
+    "jobs.api": ["In", "Problem", "auth", "build_api", "operation", "paging", "request_id"],
+    "jobs.demo": ["Act", "Verdict", "shown"],
     "jobs.logs": ["BindingFilter", "ConsoleFormatter", "JsonFormatter", "binding", "configure"],
     "jobs.middleware": ["RequestMiddleware"],
     "jobs.operate.webhooks": [

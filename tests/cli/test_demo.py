@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,13 +10,22 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
+import jobs
 from jobs.cli import demo, demo_desk, demo_flow
 from jobs.cli.demo_desk import DESK
 from jobs.cli.demo_flow import ACTS
+from jobs.demo import Act, Verdict
 from jobs.engine import admission
 from jobs.testing import freeze_clock, run_jobs
+from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def no_apps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed apps test the acts that they bring along."""
+    monkeypatch.setattr("jobs.demo.of_apps", lambda: [])
 
 
 def test_what_did_not_go_as_it_should_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +76,38 @@ def test_a_rate_that_does_not_hold_is_told(
     assert showing._sum_up() == 1
     told = capsys.readouterr().out
     assert "1 of 2 as they should" in told and "6 starts in 0.0 s" in told
+
+
+class AnAppsAct(Act):
+    title = "an act of an app"
+    queues = ("app-queue",)
+
+    def prepare(self) -> Mapping[str, str]:
+        return {"AN_APP": self.mark}
+
+    def begin(self) -> None:
+        self.ids = [jobs.enqueue(Noop()).id]
+
+    def verdict(self) -> Verdict:
+        return True, self.jobs()[0].state, "as an app likes it"
+
+
+def test_an_app_brings_its_acts_along(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("SCENES", "ACTS", "DESK"):
+        monkeypatch.setattr(demo, name, [])
+    monkeypatch.setattr("jobs.demo.of_apps", lambda: [AnAppsAct])
+    showing = demo._Demo("127.0.0.1:1", once=True)
+    commands = [" ".join(program.command) for program in showing._programs("127.0.0.1:1")]
+    [mine] = [command for command in commands if "app-queue" in command]
+    assert mine.endswith("--queues=app-queue")
+    showing._enqueue()
+    assert not showing._is_over()
+    run_jobs()
+    assert showing._is_over()
+    assert showing._sum_up() == 0
+    assert "as an app likes it" in capsys.readouterr().out
 
 
 def test_the_demo_needs_debug(settings: Any) -> None:

@@ -100,6 +100,17 @@ def test_a_wrong_variable_is_one_line(data: Path, given: dict[str, str], line: s
     assert found.stdout == ""
 
 
+@pytest.mark.parametrize("missing", KEYS)
+def test_a_missing_key_of_an_installed_app_is_one_line(data: Path, missing: str) -> None:
+    given = {**GIVEN, **KEYS, "SECRET_KEY": "k", missing: ""}
+    given["DJANGO_SETTINGS_MODULE"] = "config.settings"
+    found = run(data, "manage.py", "jobs", "worker", **given)
+    assert found.returncode == 2
+    line = one_line(found.stderr)
+    assert line.startswith(f"{missing}: ") and "python -m jobs.newkey makes a key" in line
+    assert "emailgw." in line
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -29,7 +29,7 @@ class Post:
     def __init__(self, fleet: Fleet, sink: Sink) -> None:
         self.fleet, self.sink = fleet, sink
         settings = factories.providers(sink.port, BREAKER_THRESHOLD=50, BREAKER_OPEN_FOR=1)
-        self.env = {"FLEET_EMAILGW": json.dumps(settings)}
+        self.env = {"FLEET_APPS": "emailgw", "FLEET_EMAILGW": json.dumps(settings)}
 
     def hand_in(self, emails: int, companies: int, names: list[str]) -> list[str]:
         """The ids of so many new emails."""

@@ -150,7 +150,7 @@ def test_nothing_of_a_person_is_stored_in_clear(company: Company) -> None:
         for (name,) in cursor.fetchall():
             cursor.execute(f'SELECT t::text FROM "{name}" t')  # noqa: S608
             text += "".join(row[0] for row in cursor.fetchall())
-    for secret in ("ana@", "bo@x", "Geheim", "wert", "Souza", "52998224725", "529.982", "Pay"):
+    for secret in ("ana@", "bo@x", "Geheim", "wert", "Souza", "52998224725", "529.982", "<b>now"):
         assert secret not in text
 
 

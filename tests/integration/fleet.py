@@ -20,6 +20,7 @@ import psycopg
 import redis
 
 from config.embedded import Postgres, Valkey
+from tests.architecture.sources import DOMAIN_APPS
 from tests.integration import checks
 from tests.wait import PATIENCE, wait_until
 
@@ -156,7 +157,7 @@ class Fleet:
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "--verbosity=0"],
             cwd=CHECKOUT,
-            env=self._environment({}, {"FLEET_EMAILGW": "{}"}),
+            env=self._environment({}, {"FLEET_APPS": ",".join(DOMAIN_APPS)}),
             check=True,
         )
         self.query(checks.EFFECTS)

@@ -8,16 +8,18 @@ import urllib.request
 
 import pytest
 
+from jobs import demo
 from jobs.cli.demo import SCENES
 from jobs.cli.demo_desk import DESK
 from jobs.cli.demo_flow import ACTS
 from jobs.client import Client, Denied
+from tests.architecture.sources import DOMAIN_APPS
 from tests.integration.fleet import Fleet, is_alive
 from tests.jobs.ports import free_port
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.slow
-ENV = {"DEBUG": "on", "FLEET_EMAILGW": "{}"}
+ENV = {"DEBUG": "on", "FLEET_APPS": ",".join(DOMAIN_APPS)}
 
 
 @pytest.mark.timeout(400)
@@ -27,9 +29,10 @@ def test_the_demo_runs_through(fleet: Fleet) -> None:
     code = program.ended(150)
     told = program.logged()
     assert code == 0, told
-    shown = len(SCENES) + len(ACTS) + len(DESK)
+    shown = len(SCENES) + len(ACTS) + len(DESK) + len(demo.of_apps())
     assert f"{shown} of {shown} as they should" in told
     assert "no invariants violated" in told
+    assert re.search(r"an email without an answer +SENT_ATTEMPT \(in doubt\) .* as it should", told)
     assert "Password" not in told and "jd_live_" not in told
     assert fleet.value("SELECT count(*) FROM jobs_apikey WHERE revoked_at IS NULL") == 0
     assert fleet.value("SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL") == 0

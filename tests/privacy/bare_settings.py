@@ -1,5 +1,4 @@
 """Settings of a project that has nothing to protect."""
 
 from tests.settings import *  # noqa: F403
-
-INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith("emailgw")]  # noqa: F405
+from tests.settings import CORE_APPS as INSTALLED_APPS  # noqa: F401

@@ -17,6 +17,7 @@ import jobs
 from jobs import protection, registry
 from jobs.checks import keys_are_there
 from jobs.errors import ConfigError
+from tests.architecture.sources import DOMAIN_APPS
 from tests.privacy import vault
 from tests.privacy.vault import Person, Register
 
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def no_domain_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In this process, too, nothing but what a test makes needs keys."""
     models, sealed = apps.get_models(), [h for h in registry.handlers() if h.payload.__sensitive__]
-    ours = [model for model in models if model._meta.app_label != "emailgw"]
+    ours = [model for model in models if model._meta.app_label not in DOMAIN_APPS]
     monkeypatch.setattr(apps, "get_models", lambda *args, **kwargs: ours)
     for handler in sealed:
         registry.unregister(handler.kind)

@@ -5,7 +5,5 @@ import os
 
 from tests.settings import *  # noqa: F403
 
-# The shop is to be the only one that needs keys.
-INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith("emailgw")]  # noqa: F405
-INSTALLED_APPS += ["tests.privacy.shop"]
+INSTALLED_APPS = [*CORE_APPS, "tests.privacy.shop"]  # noqa: F405
 JOBS = json.loads(os.environ.get("SHOP_JOBS", "{}"))

@@ -1,0 +1,90 @@
+"""Scenes of ``manage.py jobs demo``, also those that an installed app brings along.
+
+::
+
+    # shop/demo.py, which is imported when the demo begins
+    @demo.shown
+    class AnOrder(demo.Act):
+        title = "an order that is paid"
+
+        def begin(self) -> None:
+            self.ids = [services.place_order(...).id]
+
+        def verdict(self) -> demo.Verdict:
+            [job] = self.jobs()
+            return job.state == "succeeded", job.state, "paid once"
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
+from uuid import UUID
+
+from jobs.engine import sql
+from jobs.models import Job
+from jobs.states import FINAL_STATES
+
+Verdict = tuple[bool, str, str]
+"""Whether it went as it should, how it ended, and what was seen on the way."""
+
+
+class Act(ABC):
+    """Some jobs, and what is to become of them."""
+
+    title: ClassVar[str]
+    queues: ClassVar[tuple[str, ...]] = ()
+    """They get a worker of their own: other scenes kill the processes in which they run."""
+
+    def __init__(self, mark: str, url: str) -> None:
+        self.mark = mark
+        """Tells the keys of this showing from those of others."""
+        self.url = url
+        """Of the demo's web server."""
+        self.ids: list[UUID] = []
+
+    def prepare(self) -> Mapping[str, str]:
+        """What the demo's programs find in their environment; called before any of them starts."""
+        return {}
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Its jobs are enqueued."""
+
+    def step(self) -> str:
+        """Does what has to be done meanwhile; answers what there is to tell."""
+        return ""
+
+    def is_over(self) -> bool:
+        return all(job.state in FINAL_STATES for job in self.jobs())
+
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """How it went, once it is over."""
+
+    def leave(self) -> None:  # noqa: B027 - most have nothing to take back
+        """What would go on without the demo is taken back, also where it was broken off."""
+
+    def jobs(self) -> list[Job]:
+        """Its jobs in the order of their enqueue."""
+        found = Job.objects.using(sql.alias()).in_bulk(self.ids)
+        return [found[job_id] for job_id in self.ids]
+
+
+A = TypeVar("A", bound=type[Act])
+_shown: dict[str, type[Act]] = {}
+
+
+def shown(act: A) -> A:
+    """The decorated act is part of every demo of a project with its app."""
+    _shown[f"{act.__module__}.{act.__qualname__}"] = act
+    return act
+
+
+def of_apps() -> list[type[Act]]:
+    """The acts of all installed apps."""
+    from django.utils.module_loading import autodiscover_modules
+
+    autodiscover_modules("demo")
+    return list(_shown.values())
