@@ -28,7 +28,15 @@ class Acting(Base):
 
     def found(self, request: HttpRequest, key: str) -> Any:
         """The row; 403 without the permission to see, 404 where there is none in sight."""
-        raise NotImplementedError
+        self.check_view(request)
+        row = self.find(request, key)
+        if row is None:
+            raise Http404
+        return row
+
+    def find(self, request: HttpRequest, key: str) -> Any:
+        """The row within the sight of whoever asks, or None; of a list without rows, None."""
+        return None
 
     def check_view(self, request: HttpRequest) -> None:
         """Raises where the page is not for whoever asks."""

@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin.access import missing, principal
+from jobs.admin.refusals import in_words
 from jobs.errors import Denied, JobsError
 from jobs.operate import acts
 
@@ -56,8 +57,11 @@ class LookedAt(Reason):
     seen = forms.CharField(required=False, widget=forms.HiddenInput, max_length=100)
 
     def look(self, given: dict[str, Any]) -> Sequence[Any]:
-        """What it would do, line by line; a JobsError says what is wrong."""
-        raise NotImplementedError
+        """What it would do, line by line; a JobsError says what is wrong.
+
+        Where that is nothing worth a look, it is done at once.
+        """
+        return ()
 
     def to_look_at(self) -> Sequence[Any]:
         given = {n: v for n, v in self.cleaned_data.items() if n not in ("seen", "reason")}
@@ -222,4 +226,4 @@ def confirm(
 def _complain(form: forms.Form, error: JobsError) -> None:
     """The error stands at the field that it names, or above all of them."""
     option = getattr(error, "option", None)
-    form.add_error(option if option in form.fields else None, str(error))
+    form.add_error(option if option in form.fields else None, in_words(error))

@@ -6,6 +6,7 @@ This is the one place that knows of django-unfold, and it does not depend on it.
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.translation import get_language
 
 from jobs.admin.access import principal
 from jobs.admin.acting import Acting
@@ -52,6 +54,9 @@ class PlatformAdmin(Acting, ModelAdmin):
     """Permission to see, named without its app; the model's own by default."""
     whole_platform = False
     """Whether its numbers are those of all tenants, so that who sees a part does not see it."""
+    follows_row = False
+    """Whether the page of a row changes with it, and otherwise only a little with the time: then
+    whoever polls is told cheaply, for a few seconds, that nothing has changed."""
     list_template = ""
     page_template = ""
     actions = None
@@ -78,19 +83,15 @@ class PlatformAdmin(Acting, ModelAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
-    # ---- data, by subclasses
+    # ---- data, which subclasses add
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        """What the list's template shows."""
-        raise NotImplementedError
+        """What the list's template shows inside the frame."""
+        return {}
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What the template of one row shows."""
-        raise NotImplementedError
-
-    def find(self, request: HttpRequest, key: str) -> Any:
-        """The row within the sight of whoever asks, or None."""
-        raise NotImplementedError
+        """What the template of one row shows inside the frame, beside the row."""
+        return {}
 
     # ---- views
 
@@ -109,15 +110,14 @@ class PlatformAdmin(Acting, ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.found(request, object_id)
+        mark = ""
+        if self.follows_row and "_fragment" in request.GET:
+            mark = mark_of(request, row)
+            if mark == known(request)[1]:
+                return not_modified(request.headers["If-None-Match"])
         data = {"title": str(row), "jd_crumbs": self.crumbs(), **self.page_data(request, row)}
+        data["jd_mark"] = mark
         return self.respond(request, self.page_template, {**data, **(extra_context or {})})
-
-    def found(self, request: HttpRequest, key: str) -> Any:
-        self.check_view(request)
-        row = self.find(request, key)
-        if row is None:
-            raise Http404
-        return row
 
     def respond(self, request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
         """The whole page, or the one region of it that a live page asks for."""
@@ -126,7 +126,8 @@ class PlatformAdmin(Acting, ModelAdmin):
             templates: dict[str, str] = data.get("jd_regions", {})
             if region not in templates:
                 raise Http404
-            return fragment(request, templates[region], {**data, "jd_site": site.name})
+            given = {**data, "jd_site": site.name}
+            return fragment(request, templates[region], given, data.get("jd_mark", ""))
         context = {
             **site.each_context(request),
             "opts": self.opts,
@@ -141,17 +142,46 @@ class PlatformAdmin(Acting, ModelAdmin):
         return TemplateResponse(request, template, context)
 
 
-def fragment(request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
+def fragment(
+    request: HttpRequest, template: str, data: dict[str, Any], mark: str = ""
+) -> HttpResponse:
     """A region of a page; 304 where the asker has it already."""
     html = render_to_string(template, data, request)
-    etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:32]}"'
-    if request.headers.get("If-None-Match") == etag:
-        answer: HttpResponse = HttpResponseNotModified()
-    else:
-        answer = HttpResponse(html)
+    digest = hashlib.sha256(html.encode()).hexdigest()[:32]
+    etag = f'"{digest}.{mark}"' if mark else f'"{digest}"'
+    if digest == known(request)[0]:
+        return not_modified(etag)
+    answer = HttpResponse(html)
     answer["ETag"] = etag
     answer["Cache-Control"] = "private, no-cache"
     return answer
+
+
+def not_modified(etag: str) -> HttpResponse:
+    """What the asker has is still right."""
+    answer = HttpResponseNotModified()
+    answer["ETag"] = etag
+    answer["Cache-Control"] = "private, no-cache"
+    return answer
+
+
+def known(request: HttpRequest) -> tuple[str, str]:
+    """What the asker has: the digest of its content, and the mark that it was made with."""
+    etag = request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')
+    digest, _, mark = etag.partition(".")
+    return digest, mark
+
+
+FRESH = 5.0
+"""Seconds after which a page that follows its row is made again, whatever the row says."""
+
+
+def mark_of(request: HttpRequest, row: Model) -> str:
+    """The same as long as the row, the reader and his language are, for a few seconds."""
+    columns = [(field.attname, vars(row).get(field.attname)) for field in row._meta.concrete_fields]
+    reader = (request.user.pk, get_language(), request.GET.urlencode())
+    turn = int(time.time() / FRESH)  # decides nothing but how fresh a picture is
+    return hashlib.sha256(repr((columns, reader, turn)).encode()).hexdigest()[:16]
 
 
 def as_uuid(text: str) -> UUID | None:

@@ -85,6 +85,7 @@ class BatchAdmin(PlatformAdmin):
     """Jobs that belong together."""
 
     list_template = "jobs/admin/batches.html"
+    follows_row = True
     page_template = "jobs/admin/batch.html"
     acts = (
         Act("retry", gettext_lazy("Retry failed…"), "retry_job", _retry, _no_failed, _retry_means,

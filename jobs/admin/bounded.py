@@ -12,7 +12,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.forms import Media
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -90,12 +90,8 @@ class ReadOnlyAdmin(Acting, ModelAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
-    def found(self, request: HttpRequest, key: str) -> Any:
-        self.check_view(request)
-        row = self.get_object(request, unquote(key))
-        if row is None:
-            raise Http404
-        return row
+    def find(self, request: HttpRequest, key: str) -> Any:
+        return self.get_object(request, unquote(key))
 
     def acting(self, request: HttpRequest) -> Callable[[Any], str]:
         """The column of what can be done with a row."""

@@ -21,6 +21,7 @@ from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
 from jobs.admin.copying import api, cli
+from jobs.admin.refusals import in_words
 from jobs.errors import JobsError, UnknownTarget
 from jobs.models import Bulk
 from jobs.operate import bulk
@@ -83,7 +84,7 @@ def _why_not(request: HttpRequest, row: Any) -> str:
     seen = getattr(request, "jobs_preview", None)
     if seen is None:
         return str(getattr(request, "jobs_problem", ""))
-    return "" if seen.eligible else _("None of these jobs can be changed so.")
+    return "" if seen.eligible or seen.is_cut else _("None of these jobs can be changed so.")
 
 
 def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
@@ -131,6 +132,7 @@ class BulkAdmin(PlatformAdmin):
     """What was done to many jobs at once."""
 
     list_template = "jobs/admin/bulks.html"
+    follows_row = True
     page_template = "jobs/admin/bulk.html"
     acts = (
         Act("abort", gettext_lazy("Abort…"), "run_bulk", _abort, _over, _abort_means,
@@ -173,7 +175,7 @@ class BulkAdmin(PlatformAdmin):
         try:
             return bulk.preview(action, **asked, by=principal(request), **options), ""
         except JobsError as error:
-            return None, str(error)
+            return None, in_words(error)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         found = bulk.every(by=principal(request), limit=50)
@@ -191,12 +193,11 @@ class BulkAdmin(PlatformAdmin):
             return None
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        now = bulk.progress(row.pk, by=principal(request))
+        now = bulk.progress(row, by=principal(request))
         site = self.admin_site.name
         items = [
             {"item": i, "url": reverse(f"{site}:jobs_job_change", args=[i.job_id])}
-            for state in ("failed", "skipped", "done")
-            for i in bulk.items(row.pk, by=principal(request), state=state, limit=20)
+            for i in bulk.first_items(row, 20)
         ]
         return {
             "title": f"{LABELS.get(row.action, row.action)}",
@@ -206,6 +207,7 @@ class BulkAdmin(PlatformAdmin):
             "rate": localize(round(now.rate * 60)),
             "eta": duration(now.eta) if now.eta is not None else "",
             "waiting": now.waiting,
+            "held": now.held_told,
             **_bar(row),
             "legend": charts.legend(_parts(row)),
             "items": items,

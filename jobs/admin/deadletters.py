@@ -283,7 +283,9 @@ def _health(request: HttpRequest) -> dict[str, Any]:
     [(now,)] = sql.rows("SELECT jobs_clock()")
     rows = visible(request, DeadLetter.objects.using(sql.alias()).filter(state="open"))
     oldest = rows.order_by("expires_at").values_list("opened_at", flat=True).first()
-    points = stats.series(now - timedelta(days=1), now, step=timedelta(hours=1))[""]
+    points = stats.series(now - timedelta(days=1), now, step=timedelta(hours=1), durations=False)[
+        ""
+    ]
     letters = [point.letters for point in points]
     words = _("%(n)s dead letters in the last 24 hours") % {"n": localize(sum(letters))}
     return {

@@ -14,8 +14,6 @@ from jobs.admin.access import principal
 from jobs.admin.components import Capped, capped
 from jobs.engine import closures, sql
 from jobs.engine.closures import Stop
-from jobs.models import Pause
-from jobs.operate import pauses
 
 CAP = 10_000
 LANES = 50
@@ -36,18 +34,23 @@ class QueueNow:
     scheduled: Capped
     workers: int
     slots: int
-    pause: Pause | None
+    pause: Stop | None
     blackout_until: datetime | None
 
 
-_NAMES = """
-SELECT name FROM jobs_queue UNION SELECT unnest(queues) FROM jobs_lease WHERE dead_at IS NULL
-ORDER BY 1 LIMIT 500
-"""
 _QUEUES = """
+WITH names AS MATERIALIZED (SELECT name FROM (SELECT unnest(%(known)s::text[]) AS name
+    UNION SELECT name FROM jobs_queue
+    UNION SELECT unnest(queues) FROM jobs_lease WHERE dead_at IS NULL) s
+  WHERE %(seen)s::text[] IS NULL OR name = ANY (%(seen)s) ORDER BY 1 LIMIT 500),
+later AS MATERIALIZED (SELECT queue, count(*) FILTER (WHERE failures > 0) AS retrying,
+    count(*) FILTER (WHERE failures = 0) AS scheduled, max(n) > %(most)s AS more
+  FROM (SELECT queue, failures, count(*) OVER () AS n FROM (SELECT queue, failures FROM jobs_job
+    WHERE state = 'pending' AND wait = 1 LIMIT %(cap)s) p) s GROUP BY queue)
 SELECT q.name, w.n + l.queued, h.oldest, l.running, m.at_once, coalesce(e.workers, 0),
-  coalesce(e.slots, 0)
-FROM unnest(%(names)s::text[]) AS q(name)
+  coalesce(e.slots, 0), coalesce(r.retrying, 0), coalesce(r.scheduled, 0),
+  coalesce((SELECT bool_or(more) FROM later), false)
+FROM names q
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT 1 FROM jobs_job WHERE queue = q.name
   AND state = 'pending' AND wait = 0 LIMIT %(cap)s) s) w
 CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
@@ -66,55 +69,65 @@ CROSS JOIN LATERAL (WITH RECURSIVE lanes(lane, n) AS (
 LEFT JOIN jobs_limiter m ON m.scope = 'queue:' || q.name
 LEFT JOIN LATERAL (SELECT count(DISTINCT worker) AS workers, sum(slots) AS slots FROM jobs_lease
   WHERE q.name = ANY(queues) AND dead_at IS NULL AND until > jobs_clock()) e ON true
+LEFT JOIN later r ON r.queue = q.name
 ORDER BY q.name
 """
-_LATER = """
-SELECT queue, count(*) FILTER (WHERE failures > 0), count(*) FILTER (WHERE failures = 0), max(n)
-FROM (SELECT queue, failures, count(*) OVER () AS n FROM (SELECT queue, failures FROM jobs_job
-  WHERE state = 'pending' AND wait = 1
-    AND (%(tenants)s::text[] IS NULL OR tenant = ANY(%(tenants)s))
-  LIMIT %(cap)s) p) s GROUP BY queue
-"""
 
 
-def queue_names(request: HttpRequest) -> list[str]:
-    """Every queue that is known of and within sight."""
-    known = {handler.queue for handler in registry.handlers()} | {conf.settings().DEFAULT_QUEUE}
-    names = sorted(known | {row[0] for row in sql.rows(_NAMES)})
+def queues_now(request: HttpRequest, *only: str) -> list[QueueNow]:
+    """The queues within sight, in one statement; of names that are given, those."""
+    stops = {(stop.what, stop.scope): stop for stop in closed(request)[1]}
     seen = principal(request).scope.queues
-    return names if seen is None else [name for name in names if name in seen]
-
-
-def queues_now(request: HttpRequest) -> list[QueueNow]:
-    """The queues within sight, in four statements."""
-    values: dict[str, Any] = {"cap": CAP + 1, "lanes": LANES, "tenants": None}
-    later = {row[0]: row[1:] for row in _rows(_LATER, values)}
-    more = any(row[2] > CAP for row in later.values())
-    paused, shut = closed(request)
-    stops = {pause.scope: pause for pause in paused}
-    seen = principal(request).scope
-    names = {*queue_names(request), *later, *(s[6:] for s in stops if s.startswith("queue:"))}
-    values["names"] = sorted(name for name in names if seen.covers(queue=name))
-    black = {stop.scope: stop.until for stop in shut}
+    wanted = [name for name in only if seen is None or name in seen] if only else seen
+    values: dict[str, Any] = {
+        "cap": CAP + 1,
+        "most": CAP,
+        "lanes": LANES,
+        "known": sorted(_declared() | {s.removeprefix("queue:") for _, s in stops
+                                       if s.startswith("queue:")}),
+        "seen": None if wanted is None else sorted(wanted),
+    }  # fmt: skip
     found = []
-    for name, waiting, oldest, running, limit, workers, slots in _rows(_QUEUES, values):
-        retrying, scheduled, _ = later.get(name, (0, 0, 0))
+    for name, waiting, oldest, running, limit, workers, slots, retrying, scheduled, more in _rows(
+        _QUEUES, values
+    ):
+        window = stops.get(("blackout", f"queue:{name}"))
         found.append(
             QueueNow(
                 name, capped(waiting, CAP), oldest, running, limit, Capped(retrying, more),
-                Capped(scheduled, more), workers, slots, stops.get(f"queue:{name}"),
-                black.get(f"queue:{name}"),
+                Capped(scheduled, more), workers, slots, stops.get(("pause", f"queue:{name}")),
+                window.until if window else None,
             )
         )  # fmt: skip
     return found
 
 
-def closed(request: HttpRequest) -> tuple[list[Pause], list[Stop]]:
-    """Pauses and blackouts in force, asked for once while a page is made."""
-    known: tuple[list[Pause], list[Stop]] | None = getattr(request, "_jobs_closed", None)
+def _declared() -> set[str]:
+    """The queues that code knows of."""
+    return {h.queue for h in registry.handlers()} | {conf.settings().DEFAULT_QUEUE}
+
+
+_KNOWN = """
+SELECT 1 FROM jobs_queue WHERE name = %s
+UNION ALL (SELECT 1 FROM jobs_lease WHERE dead_at IS NULL AND %s = ANY (queues) LIMIT 1)
+"""
+
+
+def is_queue(request: HttpRequest, name: str) -> bool:
+    """Whether there is such a queue, and within sight."""
+    seen = principal(request).scope.queues
+    if (seen is not None and name not in seen) or "\x00" in name:
+        return False
+    if name in _declared() or any(s.scope == f"queue:{name}" for s in closed(request)[1]):
+        return True
+    return bool(sql.rows(_KNOWN, [name, name]))
+
+
+def closed(request: HttpRequest) -> tuple[datetime, list[Stop]]:
+    """The moment, and what is closed then; asked for once while a page is made."""
+    known: tuple[datetime, list[Stop]] | None = getattr(request, "_jobs_closed", None)
     if known is None:
-        known = pauses.paused(), [stop for stop in closures.stops() if stop.what != "pause"]
-        request._jobs_closed = known  # type: ignore[attr-defined]
+        known = request._jobs_closed = closures.look()  # type: ignore[attr-defined]
     return known
 
 

@@ -17,10 +17,11 @@ from jobs import registry
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
 from jobs.admin.copying import api, cli
+from jobs.admin.refusals import in_words
 from jobs.admin.words import shown_state
 from jobs.errors import JobsError
 from jobs.models import Job
-from jobs.operate import search
+from jobs.operate import reads, search
 from jobs.operate.bulk import ACTIONS
 from jobs.operate.query import KEYS
 from jobs.states import FINAL_STATES
@@ -70,7 +71,7 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "tabs": [],
         "notices": (),
         "kinds": sorted(h.kind for h in registry.handlers()),
-        "queues": search.suggestions("queue", by=who, limit=100),
+        "queues": [],
         "kind": request.GET.get("kind", ""),
         "queue": request.GET.get("queue", ""),
         "age": request.GET.get("age", ""),
@@ -80,15 +81,17 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "api": api("job_list", query=whole),
         "cli": cli("list", "--", whole) if whole else cli("list"),
     }
-    if "_fragment" not in request.GET:
-        data["words"] = _words(request, data)
     try:
-        counts = search.counts(asked, by=who)
-        page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
+        with reads.bounded():
+            if "_fragment" not in request.GET:
+                data["queues"] = search.suggestions("queue", by=who, limit=100)
+                data["words"] = _words(request, data)
+            counts = search.counts(asked, by=who)
+            page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
     except JobsError as error:
         return {
             **data,
-            "problem": str(error),
+            "problem": in_words(error),
             "tabs": _tabs(request, tab, {}),
             "api": "",
             "cli": "",

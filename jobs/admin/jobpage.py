@@ -89,7 +89,7 @@ def _reason(site: str, reason: Reason) -> dict[str, Any]:
     good = ("running", "queued", "turn", "not_due", "succeeded")
     bad = ("failed", "silent_worker", "unknown_kind", "redis_away", "no_worker", "no_dispatcher")
     tone = "blue" if reason.code in good else "red" if reason.code in bad else "amber"
-    return {"text": reason.text, "until": reason.until, "links": links, "tone": tone,
+    return {"text": reason.told or reason.text, "until": reason.until, "links": links, "tone": tone,
             "code": reason.code}  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def _same_kind(job: Job) -> dict[str, Any]:
     points = stats.series(now - day, now, step=hour, kind=job.kind)[""]
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
-    whole = stats.series(now - day, now, step=day + hour, kind=job.kind)[""][-1]
+    whole = stats.total(points)
     return {
         "done": charts.spark(done, _("%(n)d succeeded in the last 24 hours") % {"n": sum(done)}),
         "bad": charts.spark(bad, _("%(n)d failed in the last 24 hours") % {"n": sum(bad)}, "red"),

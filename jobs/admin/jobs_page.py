@@ -24,6 +24,7 @@ class JobAdmin(PlatformAdmin):
 
     list_template = "jobs/admin/jobs.html"
     page_template = "jobs/admin/job.html"
+    follows_row = True
     acts = ACTS
     list_acts = (EXPORT,)
 

@@ -24,10 +24,13 @@ def scopes_of(queue: str) -> list[str]:
     return [f"queue:{queue}", *(f"kind:{kind}" for kind in kinds)]
 
 
-def limits_of(queue: str) -> list[Limiter]:
-    """The limits in force there."""
-    found = Limiter.objects.using(sql.alias()).filter(scope__in=scopes_of(queue))
-    return list(found.order_by("scope")[:50])
+def limits_of(request: HttpRequest, queue: str) -> list[Limiter]:
+    """The limits in force there; asked for once while a page is made."""
+    known: dict[str, list[Limiter]] = request.__dict__.setdefault("_jobs_limits", {})
+    if queue not in known:
+        found = Limiter.objects.using(sql.alias()).filter(scope__in=scopes_of(queue))
+        known[queue] = list(found.order_by("scope")[:50])
+    return known[queue]
 
 
 class ScopeForm(Reason):
@@ -65,12 +68,14 @@ class LimitForm(ScopeForm):
 
 class OverrideForm(ScopeForm):
     def known(self) -> Sequence[str]:
-        return [m.scope for m in limits_of(self.row.pk) if m.override_until is not None]
+        return [
+            m.scope for m in limits_of(self.request, self.row.pk) if m.override_until is not None
+        ]
 
 
 class ByHandForm(ScopeForm):
     def known(self) -> Sequence[str]:
-        return [m.scope for m in limits_of(self.row.pk) if not m.is_declared]
+        return [m.scope for m in limits_of(self.request, self.row.pk) if not m.is_declared]
 
 
 def _set(request: HttpRequest, queue: Any, given: dict[str, Any]) -> str:
@@ -92,13 +97,13 @@ def _remove(request: HttpRequest, queue: Any, given: dict[str, Any]) -> str:
 
 
 def _no_override(request: HttpRequest, queue: Any) -> str:
-    if any(m.override_until is not None for m in limits_of(queue.pk)):
+    if any(m.override_until is not None for m in limits_of(request, queue.pk)):
         return ""
     return _("No limit is overridden for a time.")
 
 
 def _none_by_hand(request: HttpRequest, queue: Any) -> str:
-    if any(not m.is_declared for m in limits_of(queue.pk)):
+    if any(not m.is_declared for m in limits_of(request, queue.pk)):
         return ""
     return _("Nobody has set a limit by hand.")
 

@@ -26,8 +26,11 @@ from jobs.engine import sql
 from jobs.engine.arrivals import OUTCOME
 from jobs.models import Batch, DeadLetter
 from jobs.operate import charts as operate
-from jobs.operate import stats
+from jobs.operate import reads, stats
 
+HOURS, STEP = timedelta(hours=3), timedelta(minutes=6)
+IN_AN_HOUR = 10
+"""So many steps."""
 REGION = {"jd-overview": "jobs/admin/parts/overview.html"}
 
 
@@ -45,11 +48,17 @@ class OverviewAdmin(PlatformAdmin):
 
 def build(request: HttpRequest, site: str) -> dict[str, Any]:
     """Everything that the overview shows; the same for its page, its fragment and its block."""
-    [(now,)] = sql.rows("SELECT jobs_clock()")
+    with reads.bounded():
+        return _built(request, site)
+
+
+def _built(request: HttpRequest, site: str) -> dict[str, Any]:
+    now, _stops = depths.closed(request)
     chosen = request.GET.get("range", "3h")
     chosen = chosen if chosen in operate.SPANS else "3h"
     queues = depths.queues_now(request)
-    sparks = _sparks(now)
+    lately = stats.series(now - HOURS, now, step=STEP, by="queue", durations=False)
+    sparks = sparks_of(lately)
     rows = [
         {
             "q": q,
@@ -64,8 +73,8 @@ def build(request: HttpRequest, site: str) -> dict[str, Any]:
         "jd_regions": REGION,
         "jd_site": site,
         "problems": problems(request, site, queues, now),
-        "tiles": _tiles(request, site, queues, now),
-        "chart": _chart(request, chosen),
+        "tiles": _tiles(request, site, queues, lately),
+        "chart": _chart(request, chosen, now),
         "ranges": [{"name": name, "on": name == chosen} for name in operate.SPANS],
         "queues": rows,
         "causes": _causes(request, site),
@@ -86,11 +95,14 @@ def jobs_url(site: str, query: str = "", tab: str = "") -> str:
 
 
 def _tiles(
-    request: HttpRequest, site: str, queues: list[QueueNow], now: datetime
+    request: HttpRequest,
+    site: str,
+    queues: list[QueueNow],
+    lately: dict[str, list[stats.Point]],
 ) -> list[SafeString]:
     letters = visible(request, DeadLetter.objects.using(sql.alias()).filter(state="open"))
     dead = capped(len(letters.order_by().values_list("pk")[: depths.CAP + 1]), depths.CAP)
-    hour = stats.series(now - timedelta(hours=1), now, step=timedelta(hours=1))[""]
+    hour = [point for points in lately.values() for point in points[-IN_AN_HOUR:]]
     done = sum(point.counts.get("succeeded", 0) for point in hour)
     failed = sum(point.counts.get("failed", 0) for point in hour)
     note = ngettext("%(n)s failed", "%(n)s failed", failed) % {"n": localize(failed)}
@@ -113,11 +125,11 @@ def _sum(found: Any) -> Capped:
     return Capped(sum(c.value for c in counts), any(c.more for c in counts))
 
 
-def _chart(request: HttpRequest, chosen: Any) -> dict[str, Any]:
+def _chart(request: HttpRequest, chosen: Any, now: datetime) -> dict[str, Any]:
     """What came in and how it ended, per minute, with a line for everything that went live."""
     if missing(request, "view_queue"):
         return {}
-    found = operate.throughput(chosen, by=principal(request))
+    found = operate.throughput(chosen, by=principal(request), now=now)
     points = found.points
     minutes = operate.SPANS[chosen][1].total_seconds() / 60
     lines = [
@@ -145,10 +157,14 @@ def _chart(request: HttpRequest, chosen: Any) -> dict[str, Any]:
     }
 
 
-def _sparks(now: datetime) -> dict[str, SafeString]:
-    hours, step = timedelta(hours=3), timedelta(minutes=6)
+def sparks(now: datetime) -> dict[str, SafeString]:
+    """What was done lately, by queue."""
+    return sparks_of(stats.series(now - HOURS, now, step=STEP, by="queue", durations=False))
+
+
+def sparks_of(lately: dict[str, list[stats.Point]]) -> dict[str, SafeString]:
     found = {}
-    for queue, points in stats.series(now - hours, now, step=step, by="queue").items():
+    for queue, points in lately.items():
         values = [point.counts.get("succeeded", 0) for point in points]
         words = _("%(n)s jobs done in the last 3 hours") % {"n": localize(sum(values))}
         found[queue] = charts.spark(values, words)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,37 +12,53 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from jobs.admin.components import problem, time_tag
 from jobs.admin.depths import QueueNow, closed
 from jobs.engine import rq, sql
-from jobs.models import Effect, Schedule
+from jobs.operate import services
 
 LATE = timedelta(minutes=5)
 """A queue whose oldest job waits for longer is said to be late."""
 LAG = timedelta(seconds=30)
 
-_LOST = """
-SELECT l.worker, l.until, j.id, j.kind FROM jobs_lease l
-LEFT JOIN LATERAL (SELECT id, kind FROM jobs_job WHERE queue = ANY(l.queues)
-  AND state IN ('queued', 'running') AND owner = l.owner LIMIT 1) j ON true
-WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 5
-"""
-_LAG = """
-SELECT occurred_at FROM jobs_outbox WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1
-"""
+NOBODY = {
+    "schedules": gettext_lazy("Nobody serves schedules: their jobs are not made."),
+    "relay": gettext_lazy("Nobody relays events: they wait in the outbox."),
+}
+DOUBTS = 100
+"""So far effects in doubt are counted."""
+_READ = f"""
+(SELECT 'lost' AS what, l.worker AS name, l.until AS at, j.id::text AS id, j.kind
+  FROM jobs_lease l
+  LEFT JOIN LATERAL (SELECT id, kind FROM jobs_job WHERE queue = ANY(l.queues)
+    AND state IN ('queued', 'running') AND owner = l.owner LIMIT 1) j ON true
+  WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 5)
+UNION ALL (SELECT 'lag', '', occurred_at, NULL, NULL FROM jobs_outbox
+  WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1)
+UNION ALL (SELECT 'schedule', name, next_slot, id::text, NULL FROM jobs_schedule
+  WHERE enabled AND paused_at IS NULL AND next_slot < jobs_clock() - %s ORDER BY name LIMIT 3)
+UNION ALL (SELECT 'doubt', '', NULL, NULL, NULL FROM jobs_effect
+  WHERE state = 'in_doubt' LIMIT {DOUBTS})
+UNION ALL SELECT what, name, at, NULL, NULL FROM ({services.READ}) s WHERE what = 'holder'
+"""  # noqa: S608 - constants
+Found = Mapping[str, Sequence[tuple[Any, ...]]]
 
 
 def problems(
     request: HttpRequest, site: str, queues: list[QueueNow], now: datetime
 ) -> list[SafeString]:
     """The strip over the overview."""
-    return [*_lost(site), *_queues(site, queues, now), *_engine(site, now), *_closed(request, site)]
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for what, *columns in sql.rows(_READ, [LATE]):
+        found[what].append(tuple(columns))
+    return [*_lost(site, found), *_queues(site, queues, now), *_engine(site, found, now),
+            *_closed(request, site)]  # fmt: skip
 
 
-def _lost(site: str) -> Iterator[SafeString]:
-    for worker, until, job_id, kind in sql.rows(_LOST):
+def _lost(site: str, found: Found) -> Iterator[SafeString]:
+    for worker, until, job_id, kind in found["lost"]:
         text = format_html(
             _("Worker {} has fallen silent: its lease ended {}."),
             format_html("<b>{}</b>", worker),
@@ -73,32 +90,36 @@ def _queues(site: str, queues: list[QueueNow], now: datetime) -> Iterator[SafeSt
             yield problem("amber", text, url=url, link=_("See the queue"))
 
 
-def _engine(site: str, now: datetime) -> Iterator[SafeString]:
+def _engine(site: str, found: Found, now: datetime) -> Iterator[SafeString]:
+    heard: list[str] = []
     try:
-        if not rq.live_dispatchers():
+        heard = rq.live_dispatchers()
+        if not heard:
             yield problem("red", _("No dispatcher is running: waiting jobs are not handed out. "
                                    "Start one with “manage.py jobs dispatch”."))  # fmt: skip
     except rq.Unavailable:
         yield problem("red", _("Redis cannot be reached: jobs are kept, and wait."))
-    for (since,) in sql.rows(_LAG):
+    holders = [("holder", name, at) for name, at, *_rest in found["holder"]]
+    for one in services.told(holders, now, heard):
+        if one.state == "silent" and one.name in NOBODY:
+            url = reverse(f"{site}:jobs_workerpage_changelist")
+            yield problem("red", NOBODY[one.name], url=url, link=_("See the services"))
+    for _name, since, *_rest in found["lag"]:
         if now - since > LAG:
             text = format_html(
                 _("An event has waited in the outbox for {}."), time_tag(since, "for")
             )
             url = reverse(f"{site}:jobs_outbox_changelist")
             yield problem("amber", text, url=url, link=_("See the outbox"))
-    late = Schedule.objects.using(sql.alias()).filter(
-        enabled=True, paused_at=None, next_slot__lt=now - LATE
-    )
-    for schedule in late[:3]:
+    for name, slot, key, _kind in found["schedule"]:
         text = format_html(
             _("Schedule {} has missed its slot of {}."),
-            format_html("<b>{}</b>", schedule.name),
-            time_tag(schedule.next_slot),
+            format_html("<b>{}</b>", name),
+            time_tag(slot),
         )
-        url = reverse(f"{site}:jobs_schedule_change", args=[schedule.pk])
+        url = reverse(f"{site}:jobs_schedule_change", args=[key])
         yield problem("amber", text, url=url, link=_("See the schedule"))
-    doubts = len(Effect.objects.using(sql.alias()).filter(state="in_doubt").values_list("pk")[:100])
+    doubts = len(found["doubt"])
     if doubts:
         words = ngettext(
             "%(n)d effect may or may not have happened.",
@@ -110,19 +131,19 @@ def _engine(site: str, now: datetime) -> Iterator[SafeString]:
 
 
 def _closed(request: HttpRequest, site: str) -> Iterator[SafeString]:
-    paused, shut = closed(request)
-    for pause in paused:
-        until: Any = time_tag(pause.until) if pause.until else _("somebody resumes it")
-        text = format_html(
-            _("{} is paused by {} until {}: {}"),
-            format_html("<b>{}</b>", pause.scope), pause.by, until, pause.reason,
-        )  # fmt: skip
-        yield problem("violet", text, url=reverse(f"{site}:jobs_queue_changelist"),
-                      link=_("See the queues"))  # fmt: skip
-    for stop in shut:
+    for stop in closed(request)[1]:
+        scope = format_html("<b>{}</b>", stop.scope)
+        if stop.what == "pause":
+            until: Any = time_tag(stop.until) if stop.until else _("somebody resumes it")
+            text = format_html(
+                _("{} is paused by {} until {}: {}"), scope, stop.by, until, stop.reason
+            )
+            yield problem("violet", text, url=reverse(f"{site}:jobs_queue_changelist"),
+                          link=_("See the queues"))  # fmt: skip
+            continue
         text = format_html(
             _("Blackout: {} is closed until {}: {}"),
-            format_html("<b>{}</b>", stop.scope),
+            scope,
             time_tag(stop.until) if stop.until else "…",
             stop.words,
         )

@@ -24,12 +24,12 @@ from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration
 from jobs.admin.copying import api, cli
 from jobs.admin.flow import PAUSE_ACTS
-from jobs.admin.overview import _sparks, jobs_url
+from jobs.admin.overview import jobs_url, sparks
 from jobs.admin.recent import recent_acts
-from jobs.admin.workers import workers
-from jobs.engine import sql
-from jobs.models import Pause, Queue
-from jobs.operate import pauses, stats
+from jobs.admin.workers import services_of, workers
+from jobs.engine.closures import Stop
+from jobs.models import Queue
+from jobs.operate import pauses, services, stats
 
 
 class PauseForm(Until):
@@ -55,7 +55,7 @@ class Named:
     """A queue by its name; most have a row, those just heard of have none yet."""
 
     pk: str
-    pause: Pause | None
+    pause: Stop | None
 
     def __str__(self) -> str:
         return self.pk
@@ -125,10 +125,10 @@ class QueueAdmin(PlatformAdmin):
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         site = self.admin_site.name
-        [(now,)] = sql.rows("SELECT jobs_clock()")
-        sparks = _sparks(now)
+        now, stops = depths.closed(request)
+        lines = sparks(now)
         rows = [
-            {"q": q, "spark": sparks.get(q.name) or charts.spark([], _("nothing ended")),
+            {"q": q, "spark": lines.get(q.name) or charts.spark([], _("nothing ended")),
              "url": jobs_url(site, f"queue:{q.name}"), "page": self.page_url(q.name),
              "no_pause": missing(request, "pause_queue")}
             for q in depths.queues_now(request)
@@ -138,8 +138,10 @@ class QueueAdmin(PlatformAdmin):
             "queues": rows,
             "pauses": [
                 {"p": p, "resume": _resume_button(request, site, p)}
-                for p in pauses.paused() if not p.scope.startswith("queue:")
+                for p in stops if p.what == "pause" and not p.scope.startswith("queue:")
             ],
+            "services": [] if missing(request, "view_worker")
+            else services_of(services.services(by=principal(request))),
             "list_buttons": self.list_buttons(request),
             "api": api("queue_list"),
             "cli": cli("queues", "list"),
@@ -147,14 +149,16 @@ class QueueAdmin(PlatformAdmin):
         }  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        if key not in {q.name for q in depths.queues_now(request)}:
+        if not depths.is_queue(request, key):
             return None
-        return Named(key, next((p for p in pauses.paused() if p.scope == f"queue:{key}"), None))
+        stops = depths.closed(request)[1]
+        pause = next((s for s in stops if (s.what, s.scope) == ("pause", f"queue:{key}")), None)
+        return Named(key, pause)
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name
-        [(now,)] = sql.rows("SELECT jobs_clock()")
-        one = next(q for q in depths.queues_now(request) if q.name == row.pk)
+        now, _stops = depths.closed(request)
+        one = next(iter(depths.queues_now(request, row.pk)))
         handlers = [h for h in registry.handlers() if h.queue == row.pk]
         return {
             "q": one,
@@ -162,7 +166,7 @@ class QueueAdmin(PlatformAdmin):
             "jobs_url": jobs_url(site, f"queue:{row.pk}"),
             "chart": day_chart(now, row.pk),
             "workers": [w for w in workers(request, site) if row.pk in w["seen"].queues],
-            "limits": limits.limits_of(row.pk),
+            "limits": limits.limits_of(request, row.pk),
             "kinds": [
                 {"h": h, "timeout": duration(h.timeout),
                  "backoff": type(h.backoff).__name__.lower()} for h in handlers
@@ -174,8 +178,8 @@ class QueueAdmin(PlatformAdmin):
         }  # fmt: skip
 
 
-def _resume_button(request: HttpRequest, site: str, pause: Pause) -> list[Button]:
-    url = reverse(f"{site}:jobs_pause_act", args=[admin_quote(pause.pk), "resume"])
+def _resume_button(request: HttpRequest, site: str, pause: Stop) -> list[Button]:
+    url = reverse(f"{site}:jobs_pause_act", args=[admin_quote(pause.scope), "resume"])
     return [Button.of(PAUSE_ACTS[0], request, pause, url, request.path)]
 
 
@@ -186,9 +190,7 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
     lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
-    whole = stats.series(now - timedelta(days=1), now, step=timedelta(hours=25), queue=queue)[""][
-        -1
-    ]
+    whole = stats.total(points)
     return {
         "svg": charts.throughput([p.at for p in points], lines),
         "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501

@@ -62,6 +62,7 @@ LOOKS: dict[str, Look] = {
     "draining": Look(_("Draining"), "pause", "amber"),
     "stopped": Look(_("Stopped"), "stop", "grey"),
     "ended": Look(_("Ended"), "stop", "grey"),
+    "late": Look(_("Late"), "clock", "amber"),
     "silent": Look(_("Silent"), "alert", "red"),
     "error": Look(_("Error"), "cross", "red"),
     # audit

@@ -15,13 +15,15 @@ from django.utils.translation import gettext_lazy
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.base import PlatformAdmin
+from jobs.admin.components import duration
 from jobs.admin.copying import api, cli
 from jobs.admin.entries import WorkerPage
 from jobs.admin.recent import recent_acts
-from jobs.engine import rq
 from jobs.errors import UnknownTarget
 from jobs.operate import charts
+from jobs.operate import services as operate_services
 from jobs.operate import workers as operate
+from jobs.operate.services import Service
 
 _ORDER = ("lost", "busy", "draining", "idle", "ended")
 
@@ -133,7 +135,7 @@ class WorkerAdmin(PlatformAdmin):
             "workers": rows,
             "mixed": found if len(found := versions(rows)) > 1 else [],
             "list_buttons": self.list_buttons(request),
-            "services": _services(),
+            "services": services_of(operate_services.services(by=principal(request))),
             "api": api("worker_list"),
             "cli": cli("workers", "list"),
             "jd_regions": {"jd-workers": "jobs/admin/parts/workers.html"},
@@ -158,10 +160,14 @@ class WorkerAdmin(PlatformAdmin):
         }
 
 
-def _services() -> list[dict[str, Any]]:
-    try:
-        alive = len(rq.live_dispatchers())
-        note = _("%(n)d running") % {"n": alive}
-    except rq.Unavailable:
-        alive, note = 0, _("Redis cannot be reached")
-    return [{"name": _("Dispatchers"), "state": "active" if alive else "silent", "note": note}]
+SERVICES = {
+    "dispatch": gettext_lazy("Handing out jobs"),
+    "schedules": gettext_lazy("Serving schedules"),
+    "relay": gettext_lazy("Relaying events"),
+}
+
+
+def services_of(found: Sequence[Service]) -> list[dict[str, Any]]:
+    """Who does the platform's own work, as the table shows it."""
+    return [{"name": SERVICES[one.name], "s": one, "lag": duration(one.lag) if one.lag else ""}
+            for one in found]  # fmt: skip

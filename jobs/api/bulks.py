@@ -58,6 +58,8 @@ class PreviewOut(Schema):
     sample: list[SampleOut]
     before: datetime
     is_cut: bool
+    looked: int | None
+    """Counted among so many of the newest jobs only; null: among all."""
     token: str
 
 

@@ -12,7 +12,7 @@ from ninja import Schema, Status
 from jobs.api import auth
 from jobs.api.endpoints import Section
 from jobs.api.schemas import MaybeWhyIn, WhyIn
-from jobs.operate import targets, workers
+from jobs.operate import services, targets, workers
 
 section = Section("workers")
 
@@ -58,6 +58,33 @@ def worker_list(request: HttpRequest) -> Any:
     if who.scope.tenants is not None:
         return []
     return [worker(found) for found in workers.workers(by=who)]
+
+
+class HolderOut(Schema):
+    """A process that does some of the platform's own work."""
+
+    name: str
+    since: datetime | None
+
+
+class ServiceOut(Schema):
+    """Some of the platform's own work: who does it, and how far it is behind."""
+
+    name: Literal["dispatch", "schedules", "relay"]
+    state: Literal["active", "late", "silent"]
+    holders: list[HolderOut]
+    lag_ms: int
+    last_at: datetime | None
+
+
+@section.get("/services", "service_list", needs="view_worker", answer=list[ServiceOut])
+def service_list(request: HttpRequest) -> Any:
+    """Who hands jobs out, serves schedules and relays events; empty for who sees some tenants."""
+    return [
+        {"name": s.name, "state": s.state, "holders": s.holders, "lag_ms": round(s.lag * 1000),
+         "last_at": s.last_at}
+        for s in services.services(by=auth.who(request))
+    ]  # fmt: skip
 
 
 @section.get("/workers/{name}", "worker_get", needs="view_worker", answer=WorkerOut)

@@ -108,7 +108,8 @@ def _id(text: str, on_letters: bool) -> Any:
 
 def _say_preview(seen: bulk.Preview) -> None:
     more = " or more" if seen.is_cut else ""
-    say(f"{seen.action}: {seen.eligible}{more} jobs\n")
+    among = "" if seen.looked is None else f" (only the newest {seen.looked} jobs were looked at)"
+    say(f"{seen.action}: {seen.eligible}{more} jobs{among}\n")
     for kind, count in seen.kinds.items():
         say(f"  {count:>8}  {kind}\n")
     for why, count in seen.skipped.items():

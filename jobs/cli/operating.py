@@ -24,6 +24,7 @@ from jobs.operate import (
     doubts,
     search,
     sight,
+    services,
     webhooks,
     workers,
 )
@@ -126,6 +127,12 @@ GROUPS: Mapping[str, Group] = {
         Listing("every worker", ("name", "state", "host", "pid", "version", "queues", "seen_at"),
                 lambda options: workers.workers(by=person()), "No worker lives."),
         lambda options: workers.worker(options["id"], by=person()),
+    ),
+    "services": Group(
+        "see who hands jobs out, serves schedules and relays events",
+        {},
+        Listing("each of them", ("name", "state", "holders", "lag", "last_at"),
+                lambda options: services.services(by=person())),
     ),
     "limits": Group(
         "see and change limits of queues, kinds and keys",

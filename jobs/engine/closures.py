@@ -33,6 +33,8 @@ class Stop:
     reason: str
     by: str = ""
     blackout: int | None = None
+    since: datetime | None = None
+    """When somebody paused it."""
 
     @property
     def words(self) -> str:
@@ -105,23 +107,34 @@ def tell_over(number: int, scope: str, reason: str) -> None:
 
 def stops() -> list[Stop]:
     """Every reason for which something is closed now, by scope."""
-    [(moment,)] = sql.rows("SELECT jobs_clock()")
-    found = [
-        Stop(scope, "pause", until, reason, by)
-        for scope, until, reason, by in sql.rows(
-            "SELECT scope, until, reason, by FROM jobs_pause "
-            "WHERE until IS NULL OR until > jobs_clock() ORDER BY scope"
-        )
-    ]
-    for number, scope, reason, *columns in sql.rows(
-        'SELECT id, scope, reason, start, "end", time_zone, days FROM jobs_blackout '
-        "WHERE enabled ORDER BY scope, id"
-    ):
-        end = is_inside(window(*columns), moment)
-        if end is not None:
+    return look()[1]
+
+
+_STOPS = """
+SELECT jobs_clock(), NULL::bigint, NULL, '', '', NULL::timestamptz, NULL::timestamptz,
+  NULL::time, NULL::time, '', NULL::int[]
+UNION ALL (SELECT NULL, NULL, scope, reason, by, until, created_at, NULL, NULL, '', NULL
+  FROM jobs_pause
+  WHERE until IS NULL OR until > jobs_clock() ORDER BY scope)
+UNION ALL (SELECT NULL, id, scope, reason, '', NULL, NULL, start, "end", time_zone,
+  days::int[] FROM jobs_blackout WHERE enabled ORDER BY scope, id)
+"""
+
+
+def look() -> tuple[datetime, list[Stop]]:
+    """The moment, and every reason for which something is closed then, by scope."""
+    rows = sql.rows(_STOPS)
+    [moment] = [row[0] for row in rows if row[0] is not None]
+    found = []
+    for now, number, scope, reason, by, until, since, *columns in rows:
+        if now is not None:
+            continue
+        if number is None:
+            found.append(Stop(scope, "pause", until, reason, by, since=since))
+        elif (end := is_inside(window(*columns), moment)) is not None:
             until = None if end is NEVER else end
             found.append(Stop(scope, "blackout", until, reason, blackout=number))
-    return sorted(found, key=lambda stop: stop.scope)
+    return moment, sorted(found, key=lambda stop: stop.scope)
 
 
 def window(start: object, end: object, time_zone: str, days: Iterable[int]) -> Window:

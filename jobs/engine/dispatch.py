@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import Error, transaction
 
 from jobs import conf
-from jobs.engine import admission, closures, leases, rq, sql
+from jobs.engine import admission, closures, leases, presence, rq, sql
 from jobs.engine.reconcile import Reconciler
 
 log = logging.getLogger("jobs.dispatch")
@@ -83,6 +83,7 @@ class Dispatcher:
         """Works until told to stop, through any outage of either database."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        presence.introduce("dispatch", self._name)
         log.info("dispatcher %s feeds the queues", self._name)
         while not self._stopping:
             try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import socket
 import time
 
 from django.db import Error
 
-from jobs.engine import feed, outbox, sql
+from jobs.engine import feed, outbox, presence, sql
 
 log = logging.getLogger("jobs.outbox")
 
@@ -38,6 +40,7 @@ class Relay:
         """Works until told to stop, through any outage."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        presence.introduce("relay", f"{socket.gethostname()}.{os.getpid()}")
         log.info("the relay moves events into the feed")
         while not self._stopping:
             try:

@@ -8,6 +8,7 @@ row is refused with an error: ``update()``, ``bulk_update()``, fixtures and ever
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from django.core import checks
@@ -74,7 +75,7 @@ class _Attribute(DeferredAttribute):
         instance.__dict__[self.field.attname] = value
 
 
-class EncryptedField(_Field):
+class EncryptedField(_Field, ABC):
     """Base of the encrypted columns.
 
     ``tenant_field`` names the attribute that says whose row it is. The row's primary key must be
@@ -132,13 +133,13 @@ class EncryptedField(_Field):
         """The value in clear."""
         return self.loads(keyring.ring().open(value._sealed, place).decode())
 
+    @abstractmethod
     def dumps(self, value: Any) -> str:
         """The value as text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loads(self, text: str) -> Any:
         """The text as value."""
-        raise NotImplementedError
 
     # ---- to and from the database
 

@@ -29,8 +29,8 @@ from jobs.windows import Span, Window, spans
 
 COUNT_LIMIT = 10_000
 """Counts stop here: more is "at least so many"."""
-LOOKED_AT = 100_000
-"""So many waiting jobs are looked at where no index tells which are concerned."""
+LOOKED_AT = 30_000
+"""So many jobs that wait for the same are looked at where no index tells which are concerned."""
 
 
 class UnknownBlackout(UnknownTarget):
@@ -204,15 +204,12 @@ def impact(scope: str, until: datetime) -> Impact:
     """How many jobs of the scope wait and would be due before then."""
     what, name = scopes.split(scope)
     names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
-    column = _COLUMNS[what]
     if what == "key":
-        statement = _INDEXED.format(column=column)
-        parameters: list[Any] = [[name], until, COUNT_LIMIT + 1]
-    else:
-        statement = _SCANNED.format(column=column)
-        parameters = [until, LOOKED_AT + 1, names, COUNT_LIMIT + 1]
-    [(held, seen)] = sql.rows(statement, parameters)
-    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
+        [(held,)] = sql.rows(_OF_KEY, [name, until, COUNT_LIMIT + 1])
+        return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT)
+    parts, parameters = _waiting(what, names, until)
+    [(held, seen)] = sql.rows(f"{parts} {_ALL}", [*parameters, LOOKED_AT])
+    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen)
 
 
 AHEAD = timedelta(days=7)
@@ -254,13 +251,29 @@ def ahead(
 def _due_within(scope: str, found: Sequence[Span], now: datetime) -> Impact:
     what, _ = scopes.split(scope)
     names = [scopes.split(spelling)[1] for spelling in scopes.spellings(scope)]
+    parts, parameters = _waiting(what, names, now + AHEAD)
     # What is due already counts as due now.
     [(held, seen)] = sql.rows(
-        _WITHIN.format(column=_COLUMNS[what]),
-        [now + AHEAD, LOOKED_AT + 1, names, now, [s[0] for s in found], [s[1] for s in found],
-         COUNT_LIMIT + 1],
-    )  # fmt: skip
-    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen > LOOKED_AT)
+        f"{parts} {_WITHIN}",
+        [*parameters, now, [s[0] for s in found], [s[1] for s in found], LOOKED_AT],
+    )
+    return Impact(min(held, COUNT_LIMIT), held > COUNT_LIMIT or seen)
+
+
+def _waiting(what: str, names: list[str], until: datetime) -> tuple[str, list[Any]]:
+    """The jobs that wait and fall due before then, as a table ``waiting``, along their indexes."""
+    column, of_lane = _COLUMNS[what]
+    parts, given = [], list[Any]()
+    for it, where, is_by_queue in _PARTS:
+        found, values = it.format(column=column, of_lane=of_lane), list[Any]()
+        if what == "queue" and is_by_queue:
+            where, values = f"{where} AND queue = ANY (%s)", [names]
+        elif "%s" in where:
+            values = [until]
+        given += [*values, LOOKED_AT + 1]
+        parts.append(f"(SELECT {found} FROM jobs_job WHERE {where} LIMIT %s)")  # noqa: S608
+    statement = f"WITH parts AS MATERIALIZED ({' UNION ALL '.join(parts)}), {_OF_THE_SCOPE}"
+    return statement, [*given, names]
 
 
 def _slots_within(scope: str, found: Sequence[Span], now: datetime) -> dict[str, int]:
@@ -283,25 +296,34 @@ def _slots_within(scope: str, found: Sequence[Span], now: datetime) -> dict[str,
     return counts
 
 
-_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}
+_COLUMNS = {
+    "queue": ("queue", "queue"),
+    "kind": ("kind", r"split_part(lane, E'\x1f', 2)"),
+    "tenant": ("tenant", r"split_part(lane, E'\x1f', 1)"),
+    "key": ("exclusive_key", "exclusive_key"),
+}
+"""By what is closed: the job's column, and the same as the index of ready jobs has it."""
+_PARTS = (
+    ("{of_lane} AS it, NULL::timestamptz AS run_at", "state = 'pending' AND wait = 0", True),
+    ("{column}, NULL", "state = 'queued' AND state IN ('queued', 'running')", True),
+    ("{column}, run_at", "state = 'pending' AND wait = 1 AND run_at < %s", False),
+    ("{column}, run_at", "state = 'pending' AND wait = 2 AND exclusive_key IS NOT NULL", False),
+    ("{column}, run_at", "state = 'pending' AND wait = 2 AND exclusive_key IS NULL "
+     "AND limit_key IS NOT NULL", False),
+)  # fmt: skip
+"""Everything that waits, in parts of which each has an index, and whether that one begins with
+the queue; without a time it is due."""
+_OF_THE_SCOPE = "waiting AS (SELECT run_at FROM parts WHERE it = ANY (%s))"
+_ALL = "SELECT (SELECT count(*) FROM waiting), (SELECT count(*) FROM parts) > %s"
 _WITHIN = """
-WITH waiting AS MATERIALIZED (SELECT {column} AS it, run_at FROM jobs_job
-  WHERE state IN ('pending', 'queued') AND run_at < %s LIMIT %s)
-SELECT (SELECT count(*) FROM (SELECT 1 FROM waiting w WHERE it = ANY (%s) AND EXISTS (
-    SELECT 1 FROM (SELECT greatest(w.run_at, %s) AS due) d,
-      unnest(%s::timestamptz[], %s::timestamptz[]) AS s(a, b) WHERE d.due >= s.a AND d.due < s.b)
-  LIMIT %s) c),
-  (SELECT count(*) FROM waiting)
+SELECT (SELECT count(*) FROM waiting w, (SELECT %s::timestamptz AS now) n WHERE EXISTS (
+    SELECT 1 FROM unnest(%s::timestamptz[], %s::timestamptz[]) AS s(a, b)
+    WHERE greatest(w.run_at, n.now) >= s.a AND greatest(w.run_at, n.now) < s.b)),
+  (SELECT count(*) FROM parts) > %s
 """
-_INDEXED = """
-SELECT count(*), 0 FROM (SELECT 1 FROM jobs_job WHERE state IN ('pending', 'queued')
-  AND {column} = ANY (%s) AND run_at < %s LIMIT %s) w
-"""
-_SCANNED = """
-WITH waiting AS MATERIALIZED (SELECT {column} AS it FROM jobs_job
-  WHERE state IN ('pending', 'queued') AND run_at < %s LIMIT %s)
-SELECT (SELECT count(*) FROM (SELECT 1 FROM waiting WHERE it = ANY (%s) LIMIT %s) w),
-  (SELECT count(*) FROM waiting)
+_OF_KEY = """
+SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE state IN ('pending', 'queued')
+  AND exclusive_key = %s AND run_at < %s LIMIT %s) w
 """
 
 

@@ -21,8 +21,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.core import signing
-from django.db import transaction
-from django.utils.translation import gettext as _
 
 from jobs import registry
 from jobs.engine import intake, sql
@@ -42,8 +40,9 @@ from jobs.operate.bulkplans import (
     obstacle,
     whole,
 )
-from jobs.operate.bulkscan import Found, Selection
+from jobs.operate.bulkscan import Found, Group, Seen, Selection
 from jobs.operate.explain import explain
+from jobs.operate.phrases import Phrase, plain, say
 from jobs.operate.query import parse
 from jobs.operate.targets import EVERYBODYS, Place
 from jobs.principals import By, Principal, Scope, principal
@@ -52,8 +51,7 @@ __all__ = ["ACTIONS", "IDS_LIMIT", "Care", "Preview", "abort", "every", "find", 
            "preview", "proceed", "progress", "start"]  # fmt: skip
 
 LOOK_LIMIT = 100_000
-"""Jobs that a preview counts; of more it says so."""
-SAMPLE = 5
+"""Jobs that a preview counts, if there is the time; of more it says so."""
 TOKEN_LIFE = timedelta(minutes=15)
 _SALT = "jobs.bulk.confirm"
 _QUERY_LIMIT = 2000
@@ -72,7 +70,9 @@ class Preview:
     sample: list[Found]
     before: datetime
     is_cut: bool
-    """Whether there are more than were counted."""
+    """Whether there may be more than were counted."""
+    looked: int | None
+    """Where counting all took too long, among so many of the newest jobs these are; else None."""
     token: str = field(repr=False)
     """Confirms this very operation, for a quarter of an hour."""
 
@@ -89,6 +89,8 @@ class Progress:
     """Seconds until the end at this rate; None where that cannot be told."""
     held: str = ""
     """Why it does not go on, in words: its job was cancelled, or may not run; empty: it goes on."""
+    held_told: str = ""
+    """The same in the language of whoever asks."""
 
 
 # ---- looking first
@@ -109,35 +111,27 @@ def preview(
     kinds, skipped = Counter[str](), Counter[str]()
     if _given(ids, query):
         found = bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
-        groups = [(f.state, f.kind, f.letter is not None, 1) for f in found]
-        able = [f for f in found if not _obstacle(action, f.state, f.kind, f.letter is not None)]
+        seen = Seen([Group(f.state, f.kind, f.letter is not None, 1, (f,)) for f in found])
     else:
-        selection = _selection(action, query, now, who)
-        with transaction.atomic(using=sql.alias()):
-            groups = selection.groups(LOOK_LIMIT + 1)
-            able = _first_able(action, selection)
-    for state, kind, has_letter, count in groups:
-        if why := _obstacle(action, state, kind, has_letter):
-            skipped[why] += count
+        seen = _selection(action, query, now, who).look(LOOK_LIMIT)
+    able = list[Found]()
+    for group in seen.groups:
+        if why := _obstacle(action, group.state, group.kind, group.has_letter):
+            skipped[why] += group.count
         else:
-            kinds[kind] += count
-    seen = sum(kinds.values()) + sum(skipped.values())
+            kinds[group.kind] += group.count
+            able += group.first
     return Preview(
         action=action,
         eligible=sum(kinds.values()),
         skipped=dict(skipped.most_common()),
         kinds=dict(kinds.most_common()),
-        sample=able[:SAMPLE],
+        sample=sorted(able, key=lambda f: (f.created_at, f.id))[: bulkscan.SAMPLE],
         before=now,
-        is_cut=seen > LOOK_LIMIT,
+        is_cut=seen.is_cut,
+        looked=seen.looked,
         token=_token(action, kept, ids, query, now, who),
     )
-
-
-def _first_able(action: str, selection: Selection) -> list[Found]:
-    """The first few that would be acted on, of the first page."""
-    page = selection.page(None, bulkrun.PAGE)
-    return [f for f in page if not _obstacle(action, f.state, f.kind, f.letter is not None)]
 
 
 def _obstacle(action: str, state: str, kind: str, has_letter: bool) -> str:
@@ -326,9 +320,21 @@ def items(
     return list(found[:limit])
 
 
-def progress(bulk_id: UUID, *, by: By) -> Progress:
-    """How far it is, how fast, and how long it will take."""
-    bulk = find(bulk_id, by=by)
+_FIRST = " UNION ALL ".join(
+    "(SELECT * FROM jobs_bulkitem "  # noqa: S608 - constants
+    f"WHERE bulk_id = %s AND state = '{state}' ORDER BY id LIMIT %s)"
+    for state in ("failed", "skipped", "done")
+)
+
+
+def first_items(bulk: Bulk, limit: int) -> list[BulkItem]:
+    """Of an operation that was found, so many of each outcome, those first that went wrong."""
+    return list(BulkItem.objects.using(sql.alias()).raw(_FIRST, [bulk.pk, limit] * 3))
+
+
+def progress(bulk_id: UUID | Bulk, *, by: By) -> Progress:
+    """How far it is, how fast, and how long it will take; also of one that was just found."""
+    bulk = bulk_id if isinstance(bulk_id, Bulk) else find(bulk_id, by=by)
     [(seconds,)] = sql.rows(
         "SELECT extract(epoch FROM coalesce(%s, jobs_clock()) "
         "- coalesce(%s, jobs_clock()))::float8",
@@ -339,24 +345,26 @@ def progress(bulk_id: UUID, *, by: By) -> Progress:
         rate = min(rate, bulk.per_minute / 60)
     waiting = bulk.total - bulk.decided
     known = rate > 0 and bulk.state in ("running", "canary")
-    return Progress(bulk, waiting, rate, waiting / rate if known else None, _held(bulk))
+    held = _held(bulk)
+    eta = waiting / rate if known else None
+    return Progress(bulk, waiting, rate, eta, held.english, held.told)
 
 
 _HARMLESS = frozenset({"not_due", "queued", "running", "turn", "ready", "dispatch"})
 
 
-def _held(bulk: Bulk) -> str:
+def _held(bulk: Bulk) -> Phrase:
     if bulk.is_over:
-        return ""
+        return plain("")
     job = sql.rows(
         "SELECT id FROM jobs_job WHERE kind = 'jobs.bulk' AND tenant = '' AND unique_key = %s "
         "AND state IN ('blocked', 'pending', 'queued', 'running')",
         [str(bulk.id)],
     )
     if not job:
-        return _("its job was cancelled or has failed: carry it on, or abort it")
+        return say("its job was cancelled or has failed: carry it on, or abort it")
     found = [r for r in explain(job[0][0]).reasons if r.code not in _HARMLESS]
-    return found[0].text if found else ""
+    return Phrase(found[0].text, found[0].told) if found else plain("")
 
 
 # ---- small parts

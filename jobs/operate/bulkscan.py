@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from jobs.engine import sql
-from jobs.errors import InvalidOption
-from jobs.operate import targets
+from jobs.errors import InvalidOption, TooSlow
+from jobs.operate import reads, targets, ways
 from jobs.operate.bulkplans import IDS_LIMIT
 from jobs.operate.query import parse
 from jobs.principals import Scope
 
 Place = tuple[datetime, UUID]
-TIMEOUT = "20s"
-"""How long one statement of a preview may take."""
+QUICK = 0.05
+"""Seconds in which a preview counts everything, or else looks at the newest jobs only."""
+BUDGET = 0.04
+"""Seconds after which it looks at no others."""
+SAMPLE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,36 @@ class Found:
     state: str
     kind: str
     letter: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Selected jobs that are alike, and the first of them."""
+
+    state: str
+    kind: str
+    has_letter: bool
+    count: int
+    first: tuple[Found, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was found of a selection."""
+
+    groups: list[Group] = field(default_factory=list)
+    """Those that are alike may be told in several parts."""
+    looked: int | None = None
+    """Among so many of the newest jobs; None: among all of them."""
+    is_cut: bool = False
+    """Whether there may be more."""
+
+    @property
+    def total(self) -> int:
+        return sum(group.count for group in self.groups)
+
+    def add(self, groups: Iterable[Group]) -> None:
+        self.groups += groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +83,40 @@ class Selection:
         statement = f"{_BY_JOB} WHERE {where} ORDER BY j.created_at, j.id LIMIT %s"
         return [Found(*row) for row in sql.rows(statement, [*parameters, limit])]
 
-    def groups(self, limit: int) -> list[tuple[str, str, bool, int]]:
-        """(state, kind, whether a dead letter is open, how many) of the first ``limit``."""
-        where, parameters = self._condition()
-        sql.rows("SELECT set_config('statement_timeout', %s, true)", [TIMEOUT])
-        inner = f"{_BY_JOB} WHERE {where} LIMIT %s"
-        statement = (
-            "SELECT state, kind, letter IS NOT NULL, count(*) "  # noqa: S608 - parts are constant
-            f"FROM ({inner}) f GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"
-        )
-        found = sql.rows(statement, [*parameters, limit])
-        sql.rows("SELECT set_config('statement_timeout', '0', true)")
-        return [(state, kind, has, count) for state, kind, has, count in found]
+    def look(self, limit: int) -> Seen:
+        """What is found of it in a short time: all of it, or the newest that there was time for."""
+        try:
+            with reads.bounded(QUICK):
+                return self._whole(limit)
+        except TooSlow:
+            with reads.bounded():
+                return self._newest(limit)
+
+    def _whole(self, limit: int) -> Seen:
+        where, given = self._condition()
+        seen = Seen()
+        seen.add(_groups(f"{_BY_JOB} WHERE {where} LIMIT %s", [*given, limit + 1]))
+        seen.is_cut = seen.total > limit
+        return seen
+
+    def _newest(self, limit: int) -> Seen:
+        where, given = self._condition()
+        walk = ways.Way("walk", (("j.created_at <= %s", [self.before]),))
+        seen, size, place, looked = Seen(), ways.FIRST_WALK, None, 0
+        began = time.monotonic()
+        while True:
+            rows, bounds, _ = ways.source(walk, size, place, True)
+            inner = f"{_BY_JOB.replace('jobs_job j', rows, 1)} WHERE {where}"
+            seen.add(_groups(inner, [*bounds, *given]))
+            place = ways.end(walk, size, place, True)
+            if place is None:
+                return seen
+            looked, spent = looked + size, time.monotonic() - began
+            # As much as there is time for, at the speed so far.
+            size = min(2 * size, int(looked * (BUDGET - spent) / max(spent, 1e-6)))
+            if size < ways.FIRST_STREAM or seen.total > limit:
+                seen.looked, seen.is_cut = looked, True
+                return seen
 
     def _condition(self) -> tuple[str, list[Any]]:
         where, parameters = parse(self.query).where(self.scope, until=self.before)
@@ -70,6 +126,21 @@ class Selection:
 _BY_JOB = """
 SELECT j.id, j.created_at, j.state, j.kind, d.id AS letter
 FROM jobs_job j LEFT JOIN jobs_deadletter d ON d.job_id = j.id AND d.state = 'open'"""
+
+_GROUPS = """
+SELECT state, kind, letter IS NOT NULL, count(*), (array_agg(id ORDER BY created_at, id))[:{most}],
+  (array_agg(created_at ORDER BY created_at, id))[:{most}],
+  (array_agg(letter ORDER BY created_at, id))[:{most}]
+FROM ({inner}) f GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3
+"""
+
+
+def _groups(inner: str, parameters: list[Any]) -> Iterator[Group]:
+    statement = _GROUPS.format(inner=inner, most=SAMPLE)
+    for state, kind, has_letter, count, ids, times, letters in sql.rows(statement, parameters):
+        first = zip(ids, times, letters, strict=True)
+        found = tuple(Found(job_id, at, state, kind, letter) for job_id, at, letter in first)
+        yield Group(state, kind, has_letter, count, found)
 
 
 def by_ids(ids: Sequence[Any], scope: Scope, on_letters: bool) -> list[Found]:

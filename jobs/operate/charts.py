@@ -49,20 +49,30 @@ class Throughput:
 # Durations by bucket are most of a row; a chart of counts does not add them up.
 _CHART = """
 SELECT date_bin(%s, {at}, %s), outcome, sum(count)::bigint FROM {table}
-WHERE {at} >= %s AND {at} < %s AND (%s::text[] IS NULL OR queue = ANY(%s)) GROUP BY 1, 2
+WHERE {at} >= {since} AND {at} < {until} AND (%s::text[] IS NULL OR queue = ANY(%s)) GROUP BY 1, 2
 """
-_MINUTES = _CHART.format(at="minute", table="jobs_minute")
-_QUARTERS = _CHART.format(at="at", table="jobs_quarter")
+_MINUTES = _CHART.format(at="minute", table="jobs_minute", since="%s", until="%s")
+# Quarters as far as they are there, and minutes behind the last of them.
+_REST = "(SELECT greatest(%s, max(at) + interval '15 min') FROM jobs_quarter)"
+_QUARTERS = " UNION ALL ".join((
+    f"({_CHART.format(at='at', table='jobs_quarter', since='%s', until=_REST)})",
+    f"({_CHART.format(at='minute', table='jobs_minute', since=_REST, until='%s')})",
+))  # fmt: skip
 QUARTER = timedelta(minutes=15)
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def throughput(
-    span: Literal["1h", "3h", "24h", "7d"] = "3h", *, by: By, queue: str | None = None
+    span: Literal["1h", "3h", "24h", "7d"] = "3h",
+    *,
+    by: By,
+    queue: str | None = None,
+    now: datetime | None = None,
 ) -> Throughput:
     """The chart of the span; of one queue where it is named, else of all that ``by`` may see.
 
-    Raises Denied without ``view_queue``, UnknownTarget for a queue outside the scope.
+    It ends now, or at the moment that the caller calls so. Raises Denied without ``view_queue``,
+    UnknownTarget for a queue outside the scope.
     """
     who = principal(by)
     scope = who.scope
@@ -75,7 +85,8 @@ def throughput(
     names = [queue] if queue is not None else None if scope.queues is None else [*scope.queues]
     back, step = SPANS[span]
     with reads.bounded():
-        [(now,)] = sql.rows("SELECT jobs_clock()")
+        if now is None:
+            [(now,)] = sql.rows("SELECT jobs_clock()")
         unit = QUARTER if step % QUARTER == timedelta(0) else timedelta(minutes=1)
         since = now - back - (now - back - EPOCH) % unit
         counted: dict[datetime, dict[str, int]] = defaultdict(dict)
@@ -97,12 +108,11 @@ def _counts(
     step: timedelta, unit: timedelta, since: datetime, now: datetime, names: list[str] | None
 ) -> Iterator[tuple[datetime, str, int]]:
     """Sums of quarters, where these fit the step, and of minutes behind the last of them."""
-    rest = since
     if unit == QUARTER:
-        [(last,)] = sql.rows("SELECT max(at) FROM jobs_quarter")
-        rest = since if last is None else max(since, last + QUARTER)
-        yield from sql.rows(_QUARTERS, [step, since, since, rest, names, names])
-    yield from sql.rows(_MINUTES, [step, since, rest, now, names, names])
+        yield from sql.rows(_QUARTERS, [step, since, since, since, names, names,
+                                        step, since, since, now, names, names])  # fmt: skip
+    else:
+        yield from sql.rows(_MINUTES, [step, since, since, now, names, names])
 
 
 def enqueued(point: Point) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from jobs import conf, registry, scopes
 from jobs.engine import closures, leases, rq, sql
 from jobs.errors import InvalidOption
 from jobs.models import DeadLetter, Effect, Job, Lease, Slot
+from jobs.operate.phrases import Phrase, plain, say, state_word
 from jobs.operate.troubles import covers
 from jobs.principals import EVERYTHING, Scope
 from jobs.states import FINAL_STATES, JobState
@@ -28,13 +29,21 @@ class Reason:
     """One thing that keeps a job from running, or says what became of it.
 
     ``until`` is the moment at which it ends by itself, where that is known. ``ids`` name the jobs,
-    dead letters or effects that it is about.
+    dead letters or effects that it is about. The ``text`` is English; ``told`` says the same in
+    the language of whoever asked.
     """
 
     code: str
     text: str
     until: datetime | None = None
     ids: tuple[str, ...] = ()
+    told: str = field(default="", compare=False)
+
+
+def _reason(
+    code: str, words: Phrase, until: datetime | None = None, ids: tuple[str, ...] = ()
+) -> Reason:
+    return Reason(code, words.english, until, ids, words.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,9 @@ def explain(job_id: UUID, scope: Scope = EVERYTHING) -> Explanation:
         raise InvalidOption("job_id", f"must be a UUID, got {job_id!r}")
     job = Job.objects.using(sql.alias()).filter(pk=job_id).first()
     if job is None:
-        reason = Reason("not_found", "there is no job of this id: it never was, or its row is gone")
+        reason = _reason(
+            "not_found", say("there is no job of this id: it never was, or its row is gone")
+        )
         return Explanation(job_id, None, (reason,))
     [(now,)] = sql.rows("SELECT jobs_clock()")
     return Explanation(job_id, job.state, tuple(_reasons(job, now, scope)))
@@ -106,8 +117,8 @@ def _reasons(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
 
 def _waiting(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
     if job.expires_at is not None and job.expires_at <= now:
-        text = f"was to start before {_at(job.expires_at)} and is about to be closed"
-        yield Reason("expired", text)
+        words = say("was to start before %(at)s and is about to be closed", at=_at(job.expires_at))
+        yield _reason("expired", words)
     if job.state == JobState.BLOCKED:
         yield from _parents(job)
     if job.run_at > now:
@@ -118,7 +129,8 @@ def _waiting(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
         yield from _key(job, now, scope)
     registry.autodiscover()
     if registry.find(job.kind) is None:
-        yield Reason("unknown_kind", f"no handler is registered for kind {job.kind!r}")
+        words = say("no handler is registered for kind %(kind)s", kind=repr(job.kind))
+        yield _reason("unknown_kind", words)
 
 
 # ---- time, parents, closures
@@ -131,15 +143,18 @@ def _not_due(job: Job) -> Reason:
     when = _at(job.run_at)
     circuit = re.match(r"circuit (.+) is open", why)
     if circuit:
-        return Reason(
-            "circuit_open", f"circuit {circuit[1]} is open; it tries again at {when}", job.run_at
-        )
+        words = say("circuit %(name)s is open; it tries again at %(at)s", name=circuit[1], at=when)
+        return _reason("circuit_open", words, job.run_at)
     if by_attempt and job.failures:
-        text = f"waits for its next attempt at {when}, after {job.failures} of {job.max_attempts}"
-        return Reason("not_due", f"{text} failed: {job.error or why}", job.run_at)
-    if why:
-        return Reason("not_due", f"waits until {when}: {why}", job.run_at)
-    return Reason("not_due", f"is not due before {when}", job.run_at)
+        words = say(
+            "waits for its next attempt at %(at)s, after %(n)s of %(most)s failed: %(error)s",
+            at=when, n=job.failures, most=job.max_attempts, error=job.error or why,
+        )  # fmt: skip
+    elif why:
+        words = say("waits until %(at)s: %(why)s", at=when, why=why)
+    else:
+        words = say("is not due before %(at)s", at=when)
+    return _reason("not_due", words, job.run_at)
 
 
 def _parents(job: Job) -> Iterator[Reason]:
@@ -151,11 +166,14 @@ def _parents(job: Job) -> Iterator[Reason]:
     )
     ids = tuple(str(parent) for parent, _, _ in open_)
     states = ", ".join(f"{parent} ({state or 'gone'})" for parent, _, state in open_)
-    text = f"waits for {job.open_parents} unfinished parents: {states or 'none is known'}"
-    yield Reason("parents", text, ids=ids)
+    words = say("waits for %(n)s unfinished parents: ", n=job.open_parents)
+    words += plain(states) if states else say("none is known")
+    yield _reason("parents", words, ids=ids)
     if stuck := [str(p) for p, policy, s in open_ if policy == "wait" and s in _NOT_SUCCEEDED]:
-        text = f"waits until somebody retries {', '.join(stuck)}, which did not succeed"
-        yield Reason("parents_not_succeeded", text, ids=tuple(stuck))
+        words = say(
+            "waits until somebody retries %(ids)s, which did not succeed", ids=", ".join(stuck)
+        )
+        yield _reason("parents_not_succeeded", words, ids=tuple(stuck))
 
 
 _NOT_SUCCEEDED = ("failed", "cancelled", "expired")
@@ -167,10 +185,23 @@ def _closures(job: Job, scope: Scope) -> Iterator[Reason]:
         mine.add(f"key:{job.exclusive_key}")
     for stop in closures.stops():
         if mine & set(scopes.spellings(stop.scope)):
-            end = "until somebody resumes it" if stop.until is None else f"until {_at(stop.until)}"
-            code = "paused" if stop.what == "pause" else "blackout"
-            words = f": {stop.words}" if covers(scope, stop.scope) else ""
-            yield Reason(code, f"{stop.scope} is closed {end}{words}", stop.until)
+            words = _closed(stop)
+            if covers(scope, stop.scope):
+                words += plain(": ") + _why(stop)
+            yield _reason("paused" if stop.what == "pause" else "blackout", words, stop.until)
+
+
+def _closed(stop: closures.Stop) -> Phrase:
+    if stop.until is None:
+        return say("%(scope)s is closed until somebody resumes it", scope=stop.scope)
+    return say("%(scope)s is closed until %(at)s", scope=stop.scope, at=_at(stop.until))
+
+
+def _why(stop: closures.Stop) -> Phrase:
+    """As the stop's words."""
+    pause = stop.what == "pause"
+    words = say("paused by %(by)s", by=stop.by) if pause else say("blackout window")
+    return words + plain(f": {stop.reason}") if stop.reason else words
 
 
 # ---- limits and keys
@@ -190,14 +221,16 @@ def _limits(job: Job) -> Iterator[Reason]:
         wanted[f"key:{job.kind}|{job.limit_key}"] = ("limit_key", job.limit_key)
     for scope, at_once, per_second, closed_until, tokens, now in sql.rows(_LIMITS, [list(wanted)]):
         if closed_until is not None:
-            text = f"{scope} was told to wait until {_at(closed_until)} by what it calls"
-            yield Reason("rate_limited", text, closed_until)
+            words = say("%(scope)s was told to wait until %(at)s by what it calls",
+                        scope=scope, at=_at(closed_until))  # fmt: skip
+            yield _reason("rate_limited", words, closed_until)
         if at_once is not None:
             yield from _full(job, scope, at_once, wanted[scope][0])
         if per_second is not None and tokens < 0.999999:
             free = now + timedelta(seconds=(1 - tokens) / per_second)
-            text = f"the rate of {scope} ({per_second:g}/s) is used up until {_at(free)}"
-            yield Reason("rate", text, free)
+            words = say("the rate of %(scope)s (%(rate)s/s) is used up until %(at)s",
+                        scope=scope, rate=f"{per_second:g}", at=_at(free))  # fmt: skip
+            yield _reason("rate", words, free)
 
 
 _HOLDERS = {
@@ -220,9 +253,11 @@ def _full(job: Job, scope: str, at_once: int, what: str) -> Iterator[Reason]:
     holders = [str(i) for (i,) in sql.rows(statement, [*values[what], at_once])]
     if len(holders) >= at_once:
         shown = tuple(holders[:SHOWN])
-        more = f" and {at_once - SHOWN} others" if at_once > SHOWN else ""
-        text = f"{scope} allows {at_once} at once, and they are there: {', '.join(shown)}{more}"
-        yield Reason("limit", text, ids=shown)
+        words = say("%(scope)s allows %(n)s at once, and they are there: %(ids)s",
+                    scope=scope, n=at_once, ids=", ".join(shown))  # fmt: skip
+        if at_once > SHOWN:
+            words += say(" and %(n)s others", n=at_once - SHOWN)
+        yield _reason("limit", words, ids=shown)
 
 
 def _key(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
@@ -240,41 +275,61 @@ def _key(job: Job, now: datetime, scope: Scope) -> Iterator[Reason]:
             "AND (NOT preempts, rank, id) < (%s, %s, %s)",
             [job.exclusive_key, not job.preempts, job.rank, job.id],
         )
-        if before != "0":
-            before = before if scope.is_everything else "others"
-            text = f"key {job.exclusive_key!r} is free, and {before} wait for it before this job"
-            yield Reason("key_queue", text)
+        if before:
+            key = repr(job.exclusive_key)
+            if not scope.is_everything:
+                words = say("key %(key)s is free, and others wait for it before this job", key=key)
+            elif before > COUNTED:
+                words = say(
+                    "key %(key)s is free, and more than %(n)s wait for it before this job",
+                    key=key, n=COUNTED,
+                )  # fmt: skip
+            else:
+                words = say(
+                    "key %(key)s is free, and %(n)s wait for it before this job",
+                    key=key, n=before,
+                )  # fmt: skip
+            yield _reason("key_queue", words)
 
 
 def _held(job: Job, holder: Job, now: datetime) -> Reason:
-    text = f"key {job.exclusive_key!r} is held by job {holder.id}, which is {holder.state}"
+    words = say(
+        "key %(key)s is held by job %(id)s, which is %(state)s",
+        key=repr(job.exclusive_key), id=holder.id, state=state_word(holder.state),
+    )  # fmt: skip
     if holder.state == JobState.RUNNING and holder.started_at is not None:
         lease = Lease.objects.using(sql.alias()).filter(owner=holder.owner or UUID(int=0)).first()
-        text += (
-            f" since {_at(holder.started_at)} by {lease.worker if lease else 'an unknown worker'}"
+        words += say(
+            " since %(at)s by %(worker)s", at=_at(holder.started_at), worker=_worker(lease)
         )
         if job.preempts:
-            text += _preemption(job, holder, now)
-    return Reason("key_held", text, ids=(str(holder.id),))
+            words += _preemption(job, holder, now)
+    return _reason("key_held", words, ids=(str(holder.id),))
 
 
-def _preemption(job: Job, holder: Job, now: datetime) -> str:
+def _worker(lease: Lease | None) -> Phrase:
+    return plain(lease.worker) if lease else say("an unknown worker")
+
+
+def _preemption(job: Job, holder: Job, now: datetime) -> Phrase:
     if not holder.preemptible:
-        return "; it cannot be preempted"
+        return say("; it cannot be preempted")
     if holder.preempted_by is None or holder.preempt_asked_at is None:
         if holder.priority >= job.priority:
-            return f"; its priority {holder.priority} is no lower, so it is not preempted"
+            return say("; its priority %(n)s is no lower, so it is not preempted",
+                       n=holder.priority)  # fmt: skip
         if holder.preemptions >= conf.settings().PREEMPTION_LIMIT:
-            return f"; it was preempted {holder.preemptions} times already and may finish now"
-        return "; it is about to be asked to make way"
-    asked = f"; it was asked at {_at(holder.preempt_asked_at)} to make way"
+            return say("; it was preempted %(n)s times already and may finish now",
+                       n=holder.preemptions)  # fmt: skip
+        return say("; it is about to be asked to make way")
+    asked = say("; it was asked at %(at)s to make way", at=_at(holder.preempt_asked_at))
     grace = timedelta(seconds=conf.settings().PREEMPTION_GRACE)
     if now - holder.preempt_asked_at < grace:
         return asked
     handler = registry.find(holder.kind)
     if handler is not None and handler.killable:
-        return f"{asked}, has not obeyed, and is being killed"
-    return f"{asked}, has not obeyed, and may not be killed"
+        return asked + say(", has not obeyed, and is being killed")
+    return asked + say(", has not obeyed, and may not be killed")
 
 
 # ---- who would run it
@@ -286,43 +341,57 @@ def _surroundings(job: Job) -> Iterator[Reason]:
         listening = listening or job.queue in rq.StockWorkers().by_queue()
         dispatchers = rq.live_dispatchers()
     except rq.Unavailable as error:
-        yield Reason("redis_away", f"Redis cannot be reached: {error}")
+        yield _reason("redis_away", say("Redis cannot be reached: %(error)s", error=error))
         return
     if not listening:
-        text = f"no live worker listens to queue {job.queue!r}"
-        yield Reason("no_worker", f"{text}: start manage.py jobs worker")
+        words = say("no live worker listens to queue %(queue)s: start manage.py jobs worker",
+                    queue=repr(job.queue))  # fmt: skip
+        yield _reason("no_worker", words)
     if not dispatchers:
-        text = "no dispatcher is running"
-        yield Reason("no_dispatcher", f"{text}: start manage.py jobs dispatch")
+        words = say("no dispatcher is running: start manage.py jobs dispatch")
+        yield _reason("no_dispatcher", words)
 
 
 def _turn(job: Job, scope: Scope) -> Reason:
     if job.state == JobState.QUEUED:
         if scope.tenants is not None:
-            return Reason("queued", "is queued and waits for a free slot")
+            return _reason("queued", say("is queued and waits for a free slot"))
         before = _count(
             "SELECT 1 FROM jobs_job WHERE queue = %s AND state = 'queued' "
             "AND (queued_at, id) < (%s, %s)",
             [job.queue, job.queued_at, job.id],
         )
-        return Reason("queued", f"is queued and waits for a free slot; {before} are before it")
+        if before > COUNTED:
+            words = say("is queued and waits for a free slot; more than %(n)s are before it",
+                        n=COUNTED)  # fmt: skip
+        else:
+            words = say("is queued and waits for a free slot; %(n)s are before it", n=before)
+        return _reason("queued", words)
     before = _count(
         "SELECT 1 FROM jobs_job WHERE queue = %s AND lane = %s AND state = 'pending' "
         "AND wait = 0 AND (rank, id) < (%s, %s)",
         [job.queue, job.lane, job.rank, job.id],
     )
-    return Reason(
-        "turn",
-        f"is due and waits for its turn in queue {job.queue!r}; {before} of its kind and tenant "
-        "are before it",
-    )
+    if before > COUNTED:
+        words = say(
+            "is due and waits for its turn in queue %(queue)s; more than %(n)s of its kind and "
+            "tenant are before it",
+            queue=repr(job.queue), n=COUNTED,
+        )  # fmt: skip
+    else:
+        words = say(
+            "is due and waits for its turn in queue %(queue)s; %(n)s of its kind and tenant are "
+            "before it",
+            queue=repr(job.queue), n=before,
+        )  # fmt: skip
+    return _reason("turn", words)
 
 
-def _count(statement: str, parameters: list[Any]) -> str:
-    """How many rows there are, in words."""
+def _count(statement: str, parameters: list[Any]) -> int:
+    """How many rows there are; one more than are counted, where there are more."""
     limited = f"SELECT count(*) FROM ({statement} LIMIT %s) c"  # noqa: S608 - constant text
     [(found,)] = sql.rows(limited, [*parameters, COUNTED + 1])
-    return f"more than {COUNTED}" if found > COUNTED else str(found)
+    return int(found)
 
 
 # ---- running and ended
@@ -330,31 +399,37 @@ def _count(statement: str, parameters: list[Any]) -> str:
 
 def _running(job: Job, now: datetime) -> Iterator[Reason]:
     lease = Lease.objects.using(sql.alias()).filter(owner=job.owner or UUID(int=0)).first()
-    worker = lease.worker if lease else "an unknown worker"
+    worker = _worker(lease)
     assert job.started_at is not None  # noqa: S101 - every claim writes it
     if lease is None or lease.dead_at is not None or lease.until <= now:
         # A kind may ask for a longer lease than its executor's.
         extra = max(0.0, job.lease - conf.settings().LEASE)
         until = lease.until + timedelta(seconds=extra) if lease else None
-        end = f"; it is taken back after {_at(until)}" if until and until > now else ""
-        text = (
-            f"is held by {worker}, which has fallen silent{end or '; it is about to be taken back'}"
-        )
-        yield Reason("silent_worker", text, until)
+        words = say("is held by %(worker)s, which has fallen silent", worker=worker)
+        if until and until > now:
+            words += say("; it is taken back after %(at)s", at=_at(until))
+        else:
+            words += say("; it is about to be taken back")
+        yield _reason("silent_worker", words, until)
     else:
-        text = f"has been running since {_at(job.started_at)} on {worker}, attempt {job.attempt}"
-        yield Reason("running", text, job.started_at + timedelta(seconds=job.timeout))
+        words = say("has been running since %(at)s on %(worker)s, attempt %(n)s",
+                    at=_at(job.started_at), worker=worker, n=job.attempt)  # fmt: skip
+        yield _reason("running", words, job.started_at + timedelta(seconds=job.timeout))
     if job.cancel_requested_at is not None:
-        text = (
-            f"was asked to stop at {_at(job.cancel_requested_at)} by {job.cancel_by or 'somebody'}"
-        )
-        yield Reason("cancel_requested", f"{text}: {job.cancel_reason}".rstrip(": "))
+        by = plain(job.cancel_by) if job.cancel_by else say("somebody")
+        words = say("was asked to stop at %(at)s by %(by)s", at=_at(job.cancel_requested_at), by=by)
+        yield _reason("cancel_requested", words + _because(job.cancel_reason))
     if job.preempted_by is not None:
         if job.preempted_by.int == 0:
-            yield Reason("preemption_asked", "was asked to stop and wait for the end of a pause")
+            words = say("was asked to stop and wait for the end of a pause")
+            yield _reason("preemption_asked", words)
             return
-        text = f"was asked to make way for job {job.preempted_by}"
-        yield Reason("preemption_asked", text, ids=(str(job.preempted_by),))
+        words = say("was asked to make way for job %(id)s", id=job.preempted_by)
+        yield _reason("preemption_asked", words, ids=(str(job.preempted_by),))
+
+
+def _because(why: str | None) -> Phrase:
+    return plain(f": {why}" if why else "")
 
 
 def _end(job: Job) -> Iterator[Reason]:
@@ -362,25 +437,29 @@ def _end(job: Job) -> Iterator[Reason]:
     _, _, _, by, why = job.history[-1] if job.history else (0, "", "", "", "")
     when = _at(job.finished_at)
     if job.state == JobState.SUCCEEDED:
-        yield Reason("succeeded", f"succeeded at {when} in attempt {job.attempt}")
+        words = say("succeeded at %(at)s in attempt %(n)s", at=when, n=job.attempt)
+        yield _reason("succeeded", words)
     elif job.state == JobState.FAILED:
-        text = f"failed for good at {when} ({job.reason or why}) after {job.attempt} attempts"
-        yield Reason("failed", f"{text}: {job.error}".rstrip(": "))
+        words = say("failed for good at %(at)s (%(reason)s) after %(n)s attempts",
+                    at=when, reason=job.reason or why, n=job.attempt)  # fmt: skip
+        yield _reason("failed", words + _because(job.error))
     elif job.state == JobState.CANCELLED:
-        text = f"was cancelled at {when} by {job.cancel_by or by}: {job.cancel_reason or why or ''}"
-        yield Reason("cancelled", text.rstrip(": "))
+        words = say("was cancelled at %(at)s by %(by)s", at=when, by=job.cancel_by or by)
+        yield _reason("cancelled", words + _because(job.cancel_reason or why))
     else:
-        yield Reason("expired", f"expired at {when}: it was not started in time")
+        words = say("expired at %(at)s: it was not started in time", at=when)
+        yield _reason("expired", words)
     letters = DeadLetter.objects.using(sql.alias()).filter(job_id=job.id, state="open")
     if ids := tuple(str(pk) for pk in letters.values_list("pk", flat=True)):
-        yield Reason("dead_letter", "its dead letter waits for somebody's decision", ids=ids)
+        words = say("its dead letter waits for somebody's decision")
+        yield _reason("dead_letter", words, ids=ids)
     doubts = Effect.objects.using(sql.alias()).filter(job_id=job.id, state="in_doubt")
     if ids := tuple(str(pk) for pk in doubts.values_list("pk", flat=True)[:SHOWN]):
-        text = "nobody knows whether its effects happened: somebody has to decide"
-        yield Reason("in_doubt", text, ids=ids)
+        words = say("nobody knows whether its effects happened: somebody has to decide")
+        yield _reason("in_doubt", words, ids=ids)
     if job.replayed_by is not None:
-        ids = (str(job.replayed_by),)
-        yield Reason("replayed", f"was replayed as job {job.replayed_by}", ids=ids)
+        words = say("was replayed as job %(id)s", id=job.replayed_by)
+        yield _reason("replayed", words, ids=(str(job.replayed_by),))
 
 
 def _at(moment: datetime) -> str:

@@ -33,7 +33,15 @@ def explain_to(job_id: UUID, *, by: By) -> Explanation:
 
 
 def _masked(reason: Reason, hidden: set[str]) -> Reason:
-    # What follows the name of a hidden job tells of that job.
-    first = next((m for m in _ID.finditer(reason.text) if m[0] in hidden), None)
-    text = f"{reason.text[: first.start()]}{MASK}" if first else reason.text
-    return replace(reason, text=text, ids=tuple(one for one in reason.ids if one not in hidden))
+    return replace(
+        reason,
+        text=_cut(reason.text, hidden),
+        told=_cut(reason.told, hidden),
+        ids=tuple(one for one in reason.ids if one not in hidden),
+    )
+
+
+def _cut(text: str, hidden: set[str]) -> str:
+    """What follows the name of a hidden job tells of that job."""
+    first = next((m for m in _ID.finditer(text) if m[0] in hidden), None)
+    return f"{text[: first.start()]}{MASK}" if first else text

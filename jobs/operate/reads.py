@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from django.db import OperationalError, transaction
@@ -39,17 +41,19 @@ def count(found: int, most: int = MOST) -> Count:
 def bounded(seconds: float = SECONDS) -> Iterator[None]:
     """Statements of the block read; one that takes too long raises TooSlow, and nothing is broken.
 
-    Inside somebody's transaction the timeout before is in force again afterwards.
+    Inside somebody's transaction the timeout before is in force again afterwards; inside another
+    block that is bounded as tightly that one's holds.
     """
+    if _held.get() <= seconds:
+        yield  # within a block that is bounded as tightly already
+        return
     inside = sql.connection().in_atomic_block
+    token = _held.set(seconds)
     try:
         with transaction.atomic(using=sql.alias()):
-            before = "0"
-            if inside:
-                [(before,)] = sql.rows("SELECT current_setting('statement_timeout')")
-            else:
+            if not inside:
                 sql.run("SET TRANSACTION READ ONLY")
-            sql.rows("SELECT set_config('statement_timeout', %s, true)", [f"{seconds * 1000:.0f}"])
+            [(before, _)] = sql.rows(_SET, [f"{seconds * 1000:.0f}"])
             yield
             if inside:
                 sql.rows("SELECT set_config('statement_timeout', %s, true)", [before])
@@ -57,3 +61,13 @@ def bounded(seconds: float = SECONDS) -> Iterator[None]:
         if sql.sqlstate(error) == "57014":
             raise TooSlow(seconds) from error
         raise
+    finally:
+        _held.reset(token)
+
+
+_held: ContextVar[float] = ContextVar("jobs_bounded", default=math.inf)
+# The subselect is there so that the value is read before it is set.
+_SET = """
+SELECT before, set_config('statement_timeout', %s, true)
+FROM (SELECT current_setting('statement_timeout') AS before OFFSET 0) s
+"""

@@ -81,9 +81,8 @@ def jobs(
 def one(job_id: UUID, *, by: By) -> Job | None:
     """The job, if there is one that ``by`` may see."""
     condition, parameters = Query().where(principal(by).scope)
-    with reads.bounded():
-        statement = f"SELECT j.* FROM jobs_job j WHERE j.id = %s AND {condition}"  # noqa: S608
-        found = list(Job.objects.using(sql.alias()).raw(statement, [job_id, *parameters]))
+    statement = f"SELECT j.* FROM jobs_job j WHERE j.id = %s AND {condition}"  # noqa: S608
+    found = list(Job.objects.using(sql.alias()).raw(statement, [job_id, *parameters]))
     return found[0] if found else None
 
 
@@ -150,7 +149,7 @@ def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
     with reads.bounded():
         if asked.terms or not who.scope.is_everything:
             return _counted(ways.choose([asked]), _where([asked], who.scope), tabs)
-        return {tab: ways.count(ways.parts(query)) for tab, query in tabs.items()}
+        return ways.counts({tab: ways.parts(query) for tab, query in tabs.items()})
 
 
 def _counted(way: Way, where: Condition, tabs: Mapping[str, Query]) -> dict[str, Count]:

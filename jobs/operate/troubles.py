@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from jobs import conf, registry
 from jobs.engine import rq, sql
+from jobs.operate import services
 from jobs.operate.depths import Depth
 from jobs.operate.pulse import Pulse
 from jobs.principals import Principal, Scope
@@ -51,6 +52,8 @@ class Notes:
     """Whether events are refused, or parked."""
     transaction: float = 0.0
     """Seconds for which the oldest transaction is open."""
+    holders: list[tuple[str, str, datetime]] = field(default_factory=list)
+    """Processes that do the platform's own work, as ``services`` reads them."""
 
 
 _READ = f"""
@@ -78,6 +81,8 @@ UNION ALL (SELECT 'transaction', '', '', extract(epoch FROM clock_timestamp() - 
     NULL, '', '' FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()
     AND backend_type = 'client backend' AND datname = current_database()
   ORDER BY xact_start LIMIT 1)
+UNION ALL SELECT what, name, '', 0, at, NULL, '', '' FROM ({services.READ}) s
+  WHERE what = 'holder'
 """  # noqa: S608 - constants
 
 
@@ -111,6 +116,8 @@ def _take(notes: Notes, row: tuple[Any, ...], scope: Scope) -> None:
         notes.stuck = True
     elif what == "transaction" and whole:
         notes.transaction = float(number)
+    elif what == "holder" and whole:
+        notes.holders.append((what, name, at))
 
 
 def covers(scope: Scope, closed: str) -> bool:
@@ -178,8 +185,15 @@ def _of_workers(notes: Notes, who: Principal) -> Iterator[Problem]:
     if notes.transaction > OLD_TRANSACTION:
         text = _("A transaction has been open for %(seconds)d s, which slows every claim down")
         yield Problem("old_transaction", text % {"seconds": notes.transaction})
+    heard: list[str] = []
     try:
-        if not rq.live_dispatchers():
+        heard = rq.live_dispatchers()
+        if not heard:
             yield Problem("no_dispatcher", _("No dispatcher lives: nothing is sent to workers"))
     except rq.Unavailable:
         yield Problem("redis", _("Redis does not answer: jobs wait until it does"))
+    silent = [s.name for s in services.told(notes.holders, notes.at, heard) if s.state == "silent"]
+    if "schedules" in silent:
+        yield Problem("no_scheduler", _("Nobody serves schedules: their jobs are not made."))
+    if "relay" in silent:
+        yield Problem("no_relay", _("Nobody relays events: they wait in the outbox."))

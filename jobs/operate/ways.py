@@ -11,7 +11,7 @@ already, and are read in portions: until a page is full, and otherwise for a sho
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -86,9 +86,9 @@ def look(
         if len(found) >= limit:
             return found, looked, None
         looked += size
-        if (end := _end(way, size, place, older)) is None:
+        if (last := end(way, size, place, older)) is None:
             return found, looked, None
-        place, spent = end, time.monotonic() - began
+        place, spent = last, time.monotonic() - began
         # As much as there is time for, at the speed so far.
         size = min(2 * size, int(looked * (BUDGET - spent) / max(spent, 1e-6)))
         if looked >= DEPTH or size < FIRST_STREAM:
@@ -100,22 +100,25 @@ def tell(
 ) -> tuple[tuple[int, ...], bool]:
     """For how many of the jobs each condition holds, and whether there may be more of them."""
     size = SET_LIMIT + 1 if way.kind == "set" else TOLD
-    source, given, _ = _source(way, size, None, True)
+    rows, given, _ = source(way, size, None, True)
     columns = ", ".join(f"count(*) FILTER (WHERE {text})" for text, _ in conditions)
     values = [one for _, some in conditions for one in some]
     [numbers] = sql.rows(
-        f"SELECT {columns} FROM {source} WHERE {where[0]}", [*values, *given, *where[1]]
+        f"SELECT {columns} FROM {rows} WHERE {where[0]}", [*values, *given, *where[1]]
     )
-    return numbers, way.kind != "set" and _end(way, size, None, True) is not None
+    return numbers, way.kind != "set" and end(way, size, None, True) is not None
 
 
-def count(conditions: Sequence[Condition]) -> Count:
-    """How many jobs there are of which one of the conditions holds, which exclude each other."""
+def counts(sets: Mapping[str, Sequence[Condition]]) -> dict[str, Count]:
+    """How many jobs each set has; of its conditions one holds, and they exclude each other."""
     part = "(SELECT 1 FROM jobs_job j WHERE {} LIMIT %s)"
-    text = " UNION ALL ".join(part.format(condition) for condition, _ in conditions)
-    values = [one for _, some in conditions for one in (*some, reads.MOST + 1)]
-    [(found,)] = sql.rows(f"SELECT count(*) FROM ({text}) s", values)
-    return reads.count(found)
+    texts, values = [], list[Any]()
+    for conditions in sets.values():
+        text = " UNION ALL ".join(part.format(condition) for condition, _ in conditions)
+        texts.append(f"(SELECT count(*) FROM ({text}) s)")
+        values += [one for _, some in conditions for one in (*some, reads.MOST + 1)]
+    [found] = sql.rows(f"SELECT {', '.join(texts)}", values)
+    return {name: reads.count(number) for name, number in zip(sets, found, strict=True)}
 
 
 def parts(query: Query) -> list[Condition]:
@@ -129,12 +132,12 @@ def parts(query: Query) -> list[Condition]:
 def _jobs(
     way: Way, where: Condition, limit: int, size: int, place: Place | None, older: bool
 ) -> list[Job]:
-    source, given, order = _source(way, size, place, older)
-    statement = f"SELECT j.* FROM {source} WHERE {where[0]} ORDER BY {order} LIMIT %s"
+    rows, given, order = source(way, size, place, older)
+    statement = f"SELECT j.* FROM {rows} WHERE {where[0]} ORDER BY {order} LIMIT %s"
     return list(Job.objects.using(sql.alias()).raw(statement, [*given, *where[1], limit]))
 
 
-def _source(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, list[Any], str]:
+def source(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, list[Any], str]:
     """The next so many jobs of the way, as ``j``, and the order that they come in."""
     keys, given = _keys(way, size, place, older)
     if way.kind == "walk":
@@ -174,7 +177,7 @@ def _keys(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, l
     return f"SELECT * FROM ({parts}) u ORDER BY {_order('u', older)} LIMIT {size}", given
 
 
-def _end(way: Way, size: int, place: Place | None, older: bool) -> Place | None:
+def end(way: Way, size: int, place: Place | None, older: bool) -> Place | None:
     """The last job of a portion, where it is full."""
     keys, given = _keys(way, size, place, older)
     found = sql.rows(

@@ -48,11 +48,22 @@ def jd_number(value: Any) -> Any:
 @register.filter
 def jd_passed_by(why: object) -> str:
     """Why a job is passed by, after a number; of a state only its word."""
-    from jobs.admin.words import look
+    from jobs.admin.refusals import in_words
+    from jobs.admin.words import LOOKS
 
     text = str(why)
     state = text.removeprefix("is ")
-    return str(look(state).label).lower() if state != text else f"× {text}"  # noqa: RUF001
+    if state != text and state in LOOKS:
+        return str(LOOKS[state].label).lower()
+    return f"× {in_words(text)}"  # noqa: RUF001
+
+
+@register.filter
+def jd_refusal(why: object) -> str:
+    """Why something was refused or passed by, in the reader's language."""
+    from jobs.admin.refusals import in_words
+
+    return in_words(why)
 
 
 @register.filter

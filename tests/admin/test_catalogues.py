@@ -21,8 +21,10 @@ JOBS = Path(__file__).parents[2] / "jobs"
 LANGUAGES = ["en", "it", "pt_BR"]
 MARKS = {
     "gettext": 1, "gettext_lazy": 1, "gettext_noop": 1, "ngettext": 2, "ngettext_lazy": 2,
+    "say": 1,
 }  # fmt: skip
 """Functions that translate, and how many of their arguments are texts."""
+SOURCES = ("django.utils.translation", "jobs.operate.phrases")
 Text = tuple[str, ...]
 _LITERAL = r"""u?(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 _CALL = re.compile(rf"\b(?:n?gettext|_)\(({_LITERAL})(?:, ?({_LITERAL}))?")
@@ -35,7 +37,7 @@ def in_code(source: str) -> Iterator[Text]:
     marks = {
         name.asname or name.name: MARKS[name.name]
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
+        if isinstance(node, ast.ImportFrom) and node.module in SOURCES
         for name in node.names
         if name.name in MARKS
     }

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
+from datetime import time
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils.html import escape
 
 import jobs
 from jobs import admin
 from jobs.admin import panels
-from jobs.engine import leases
+from jobs.engine import leases, roll, sql
 from jobs.ids import uuid7
-from jobs.models import Audit, Batch, Bulk, DeadLetter, Job, Outbox, Schedule
-from jobs.operate import pauses, schedules
+from jobs.models import (
+    Attempt,
+    Audit,
+    Batch,
+    Bulk,
+    BulkItem,
+    DeadLetter,
+    Job,
+    Outbox,
+    Schedule,
+)
+from jobs.operate import blackouts, bulk, pauses, schedules
 from jobs.principals import Scope
 from jobs.testing import freeze_clock, run_jobs
 from tests.specimens.handlers import Echo, Fail, Noop
@@ -39,11 +52,23 @@ def test_what_is_written_stays_text(admin_client: Client, text: str) -> None:
     short = text.replace("\x00", "")
     job = jobs.enqueue(Fail(message=text), max_attempts=1, tenant=short, tags=[short])
     run_jobs()
-    Job.objects.filter(pk=job.id).update(kind=short, correlation_id=short, progress={
-        "done": 1, "total": 2, "note": text})  # fmt: skip
+    Job.objects.filter(pk=job.id).update(
+        kind=short, correlation_id=short, progress={"done": 1, "total": 2, "note": text},
+        payload={text: {text: [text]}}, error=text, result={text: text},
+    )  # fmt: skip
+    Attempt.objects.update(error_class=text, message=text, traceback=text, worker=text)
     DeadLetter.objects.update(kind=short, summary=text)
     batch = Batch.objects.create(name=short, tenant=short)
     leases.open_lease(uuid7(), short, [short], 1)
+    roll.announce(short, 4711, [short], 1)
+    roll.announce("other", 4712, ["default"], 1)
+    sql.run("UPDATE jobs_worker SET host = %s, version = %s WHERE name = %s", [text, text, short])
+    sql.run("INSERT INTO jobs_cause (fingerprint, sample, note) SELECT fingerprint, %s, %s FROM "
+            "jobs_deadletter ON CONFLICT (fingerprint) DO UPDATE SET sample = excluded.sample, "
+            "note = excluded.note", [text, text])  # fmt: skip
+    window = blackouts.create("kind:test.noop", time(22), time(6), by="ada", reason=short)
+    operation = bulk.start("retry", ids=[job.id], by="ada", reason=short)
+    BulkItem.objects.update(state="failed", detail=text, decided_at=operation.created_at)
     pauses.pause("queue:default", by="ada", reason=short)
     schedule = schedules.create("odd", Echo(text=text), interval=60, by="ada", reason=short)
     Schedule.objects.update(error=text)
@@ -56,11 +81,25 @@ def test_what_is_written_stays_text(admin_client: Client, text: str) -> None:
         "queue/default/change/", "workerpage/", "schedule/", f"schedule/{schedule.pk}/change/",
         "outbox/", f"outbox/{Outbox.objects.latest('pk').pk}/change/", "audit/",
         f"audit/{Audit.objects.latest('at').pk}/change/", f"job/{job.id}/do/retry/",
+        f"job/{job.id}/do/replay/", f"workerpage/{quote(short, safe='')}/change/",
+        f"workerpage/{quote(short, safe='')}/do/stop/", f"queue/{quote(short, safe='')}/change/",
+        f"bulk/{operation.pk}/change/", "bulk/", "blackout/", f"blackout/{window.pk}/change/",
+        f"job/?q={quote(short)}", f"deadletter/?cause={quote(short)}", f"job/?kind={quote(short)}",
+        f"bulk/do/start/?action=retry&all=1&query={quote(short)}",
+        f"job/{job.id}/do/retry/?back={quote(short)}",
     ]  # fmt: skip
+    shown = 0
     for page in pages:
         answer = admin_client.get(f"/admin/jobs/{page}")
         assert answer.status_code == 200, page
-        assert strange(answer.content.decode()) == [], page
+        whole = answer.content.decode()
+        assert strange(whole) == [], page
+        shown += escape(text) in whole
+        for region in re.findall(r'id="(jd-\w+)" data-jd-live', whole):
+            join = "&" if "?" in page else "?"
+            part = admin_client.get(f"/admin/jobs/{page}{join}_fragment={region}")
+            assert part.status_code == 200 and strange(part.content.decode()) == [], page
+    assert shown >= 15
 
 
 class Strange(HTMLParser):

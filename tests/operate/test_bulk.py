@@ -18,11 +18,12 @@ from jobs.errors import (
     InvalidOption,
     NotAllowed,
     QueryError,
+    TooSlow,
     UnknownJob,
     UnknownTarget,
 )
 from jobs.models import Audit, Bulk, BulkItem
-from jobs.operate import bulk, bulkrun, pauses
+from jobs.operate import bulk, bulkrun, bulkscan, pauses, ways
 from jobs.operate.bulk import Care
 from jobs.principals import Principal, Scope
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
@@ -196,6 +197,27 @@ def test_a_preview_says_where_it_stopped_counting(monkeypatch: pytest.MonkeyPatc
     dead(3)
     monkeypatch.setattr(bulk, "LOOK_LIMIT", 2)
     assert bulk.preview("retry", query=FAILED, by="ann").is_cut
+
+
+def test_a_preview_without_the_time_says_among_how_many_it_looked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_slow(selection: bulkscan.Selection, limit: int) -> bulkscan.Seen:
+        raise TooSlow(bulkscan.QUICK)
+
+    failed = dead(7)
+    monkeypatch.setattr(bulkscan.Selection, "_whole", too_slow)
+    monkeypatch.setattr(ways, "FIRST_WALK", 3)
+    monkeypatch.setattr(bulkscan, "BUDGET", 0)
+    seen = bulk.preview("retry", query=FAILED, by="ann")
+    assert (seen.eligible, seen.looked, seen.is_cut) == (3, 3, True)
+    assert [found.id for found in seen.sample] == failed[-3:]
+    # What is looked at in portions, up to the end, is everything.
+    monkeypatch.setattr(bulkscan, "BUDGET", 1000)
+    monkeypatch.setattr(ways, "FIRST_STREAM", 1)
+    seen = bulk.preview("retry", query=FAILED, by="ann")
+    assert (seen.eligible, seen.looked, seen.is_cut) == (7, None, False)
+    assert [found.id for found in seen.sample] == failed[:5]
 
 
 def test_a_person_confirms_what_was_looked_at(set_clock: Callable[[Any], None]) -> None:

@@ -229,7 +229,7 @@ def test_every_state_has_an_explanation() -> None:
 
 def test_every_code_is_documented() -> None:
     root = Path(jobs.__file__).parents[1]
-    codes = set(re.findall(r'Reason\(\s*"(\w+)"', (root / "jobs/operate/explain.py").read_text()))
+    codes = set(re.findall(r'_reason\(\s*"(\w+)"', (root / "jobs/operate/explain.py").read_text()))
     codes |= {"paused", "blackout"}
     section = (root / "docs/flow-control.md").read_text().split("## Why does it not run?")[1]
     table = section.split("\n## ")[0]
