@@ -16,7 +16,9 @@ from django.utils.translation import gettext_lazy
 from jobs import registry
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
+from jobs.admin.actions import site_of
 from jobs.admin.copying import api, cli
+from jobs.admin.views import TAB_LABELS, offered
 from jobs.admin.words import shown_state
 from jobs.errors import JobsError
 from jobs.models import Job
@@ -27,16 +29,6 @@ from jobs.states import FINAL_STATES
 
 PAGE = 25
 _SALT = "jobs.admin.jobs"
-TABS = {
-    "all": gettext_lazy("All"),
-    "scheduled": gettext_lazy("Scheduled"),
-    "waiting": gettext_lazy("Waiting"),
-    "running": gettext_lazy("Running"),
-    "retrying": gettext_lazy("Retrying"),
-    "succeeded": gettext_lazy("Succeeded"),
-    "dead": gettext_lazy("Failed"),
-    "cancelled": gettext_lazy("Cancelled"),
-}
 AGES = {"1h": gettext_lazy("last hour"), "24h": gettext_lazy("last 24 hours"),
         "7d": gettext_lazy("last 7 days")}  # fmt: skip
 BULK = {
@@ -74,13 +66,15 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "queue": request.GET.get("queue", ""),
         "age": request.GET.get("age", ""),
         "ages": AGES.items(),
+        "asked": asked,
         "help": [(key.name, key.help) for key in KEYS.values()],
         "bulk": _bulk(request),
         "api": api("job_list", query=whole),
         "cli": cli("list", "--", whole) if whole else cli("list"),
     }
-    if "_fragment" not in request.GET:
+    if not {"_fragment", "_look", "_stream"} & set(request.GET):
         data["words"] = _words(request, data)
+        data["views"] = offered(site_of(request), who, asked, tab)
     try:
         counts = search.counts(asked, by=who)
         page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
@@ -154,7 +148,7 @@ def _tabs(request: HttpRequest, current: str, counts: Any) -> list[dict[str, Any
         {"label": label, "count": counts.get(name) if name != "all" else None,
          "url": "?" + urlencode({**kept, **({"tab": name} if name != "all" else {})}),
          "on": name == current}
-        for name, label in TABS.items()
+        for name, label in TAB_LABELS.items()
     ]  # fmt: skip
 
 

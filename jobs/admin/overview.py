@@ -28,6 +28,8 @@ from jobs.models import Batch, DeadLetter
 from jobs.operate import charts as operate
 from jobs.operate import stats
 
+UNCOUNTED = timedelta(seconds=90)
+"""Statistics are that late."""
 REGION = {"jd-overview": "jobs/admin/parts/overview.html"}
 
 
@@ -65,7 +67,7 @@ def build(request: HttpRequest, site: str) -> dict[str, Any]:
         "jd_site": site,
         "problems": problems(request, site, queues, now),
         "tiles": _tiles(request, site, queues, now),
-        "chart": _chart(request, chosen),
+        "chart": _chart(request, chosen, now),
         "ranges": [{"name": name, "on": name == chosen} for name in operate.SPANS],
         "queues": rows,
         "causes": _causes(request, site),
@@ -113,12 +115,13 @@ def _sum(found: Any) -> Capped:
     return Capped(sum(c.value for c in counts), any(c.more for c in counts))
 
 
-def _chart(request: HttpRequest, chosen: Any) -> dict[str, Any]:
+def _chart(request: HttpRequest, chosen: Any, now: datetime) -> dict[str, Any]:
     """What came in and how it ended, per minute, with a line for everything that went live."""
     if missing(request, "view_queue"):
         return {}
     found = operate.throughput(chosen, by=principal(request))
-    points = found.points
+    # What is still being counted would look like a fall.
+    points = [p for p in found.points if p.at + timedelta(seconds=p.step) <= now - UNCOUNTED]
     minutes = operate.SPANS[chosen][1].total_seconds() / 60
     lines = [
         charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)

@@ -20,13 +20,15 @@ from jobs.models import Effect, Schedule
 
 LATE = timedelta(minutes=5)
 """A queue whose oldest job waits for longer is said to be late."""
+LOST = 5
+"""So many silent workers are named."""
 LAG = timedelta(seconds=30)
 
 _LOST = """
 SELECT l.worker, l.until, j.id, j.kind FROM jobs_lease l
 LEFT JOIN LATERAL (SELECT id, kind FROM jobs_job WHERE queue = ANY(l.queues)
   AND state IN ('queued', 'running') AND owner = l.owner LIMIT 1) j ON true
-WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 5
+WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 50
 """
 _LAG = """
 SELECT occurred_at FROM jobs_outbox WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1
@@ -41,7 +43,11 @@ def problems(
 
 
 def _lost(site: str) -> Iterator[SafeString]:
+    told = set[str]()
     for worker, until, job_id, kind in sql.rows(_LOST):
+        if worker in told or len(told) == LOST:
+            continue
+        told.add(worker)
         text = format_html(
             _("Worker {} has fallen silent: its lease ended {}."),
             format_html("<b>{}</b>", worker),
@@ -77,7 +83,9 @@ def _engine(site: str, now: datetime) -> Iterator[SafeString]:
     try:
         if not rq.live_dispatchers():
             yield problem("red", _("No dispatcher is running: waiting jobs are not handed out. "
-                                   "Start one with “manage.py jobs dispatch”."))  # fmt: skip
+                                   "Start one with “manage.py jobs dispatch”."),
+                          url=reverse(f"{site}:jobs_workerpage_changelist"),
+                          link=_("See what runs"))  # fmt: skip
     except rq.Unavailable:
         yield problem("red", _("Redis cannot be reached: jobs are kept, and wait."))
     for (since,) in sql.rows(_LAG):

@@ -64,6 +64,9 @@ LOOKS: dict[str, Look] = {
     "ended": Look(_("Ended"), "stop", "grey"),
     "silent": Look(_("Silent"), "alert", "red"),
     "error": Look(_("Error"), "cross", "red"),
+    # saved views
+    "shared": Look(_("Shared"), "tick", "blue"),
+    "own": Look(_("Own"), "lock", "grey"),
     # audit
     "ok": Look(_("Done"), "tick", "green"),
     "denied": Look(_("Denied"), "lock", "red"),

@@ -30,6 +30,7 @@ from jobs.api import (
     queues,
     requests,
     schedules,
+    views,
     webhooks,
     workers,
 )
@@ -58,6 +59,7 @@ SECTIONS: Mapping[str, Section] = {
         schedules.section,
         blackouts.section,
         webhooks.section,
+        views.section,
         platform.kinds,
         numbers.section,
         platform.acts,
