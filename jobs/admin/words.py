@@ -64,6 +64,10 @@ LOOKS: dict[str, Look] = {
     "ended": Look(_("Ended"), "stop", "grey"),
     "silent": Look(_("Silent"), "alert", "red"),
     "error": Look(_("Error"), "cross", "red"),
+    # deliveries of webhooks
+    "delivered": Look(_("Delivered"), "tick", "green"),
+    "held": Look(_("Held back"), "pause", "amber"),
+    "dropped": Look(_("Dropped"), "stop", "grey"),
     # saved views
     "shared": Look(_("Shared"), "tick", "blue"),
     "own": Look(_("Own"), "lock", "grey"),

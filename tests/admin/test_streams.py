@@ -16,6 +16,7 @@ from django.urls import resolve
 import jobs
 from jobs.admin import live
 from jobs.admin.access import principal
+from tests.jobs.factories import a_job
 from tests.specimens.handlers import Noop
 
 PAGE = "/admin/jobs/job/"
@@ -68,8 +69,8 @@ def test_who_may_not_look_any_more_is_told_nothing(root: Client) -> None:
 
 
 def test_what_is_gone_is_looked_at_no_more(root: Client) -> None:
-    job = jobs.enqueue(Noop())
-    request = asked(root, f"{PAGE}{job.id}/change/")
+    job_id = a_job("succeeded")
+    request = asked(root, f"{PAGE}{job_id}/change/")
     assert live._look(request) is not None
     jobs.Job.objects.all().delete()
     assert live._look(request) is None
