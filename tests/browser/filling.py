@@ -177,7 +177,9 @@ def _sealed() -> tuple[Webhook, WebhookDelivery]:
         WebhookDelivery.objects.create(
             webhook=hook, event_id=uuid7(), topic="order.paid", key=f"order:{n}", sequence=n,
             data={"order": n}, state=state, tries=tries, closed_at=closed,
-            log=[{"at": 1_790_000_000 + n, "status": status, "ms": 40}],
+            log=[{"try": tries, "at": (now - timedelta(minutes=n)).isoformat(), "ms": 40 * n,
+                  "status": status, "problem": "" if status == 204 else "was not taken",
+                  "answer": "<p>no</p>"}],
         )
         for n, state, tries, status, closed in (
             (1, "delivered", 1, 204, now), (2, "failed", 9, 500, now), (3, "waiting", 2, 503, None),
