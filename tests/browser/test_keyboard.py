@@ -56,7 +56,7 @@ def test_tab_goes_through_the_page_and_out_of_it(page: Page, site: Site, name: s
         pytest.fail("there is no way out")
     wanted = ("a", "button", "input:not([type=hidden])", "select", "textarea", "summary")
     focusable = page.locator(", ".join(f".jd {one}:visible" for one in wanted))
-    assert ours >= focusable.count() > 5
+    assert ours >= focusable.count() >= 4
     assert unseen == []
 
 
