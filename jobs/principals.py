@@ -42,6 +42,8 @@ PERMISSIONS: Mapping[str, _StrPromise] = MappingProxyType(
         "manage_blackout": _("Can manage blackout windows"),
         "manage_webhook": _("Can manage webhook endpoints"),
         "manage_apikey": _("Can create and revoke API keys"),
+        "save_view": _("Can save views of the list of jobs"),
+        "share_view": _("Can share saved views"),
     }
 )
 """Permissions beside Django's own ``view_…`` of each model, by codename; all of app ``jobs``."""

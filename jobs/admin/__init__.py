@@ -24,6 +24,7 @@ from jobs.admin.overview import OverviewAdmin
 from jobs.admin.panels import register_panel
 from jobs.admin.queues import QueueAdmin
 from jobs.admin.schedules import ScheduleAdmin
+from jobs.admin.views import SavedViewAdmin
 from jobs.admin.webhooks import DeliveryAdmin, WebhookAdmin
 from jobs.admin.workers import WorkerAdmin
 
@@ -49,6 +50,7 @@ __all__ = [
     "PlatformAdmin",
     "QueueAdmin",
     "Reason",
+    "SavedViewAdmin",
     "ScheduleAdmin",
     "SlotAdmin",
     "WebhookAdmin",

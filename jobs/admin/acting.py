@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
+from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
 
 from jobs.admin.actions import Act, Button, confirm
 
@@ -17,6 +21,37 @@ if TYPE_CHECKING:
     Base = ModelAdmin[Any]
 else:
     Base = object
+
+
+View = Callable[..., HttpResponseBase]
+
+
+def explained(page: Any, view: View) -> View:
+    """What is denied or not there is said on a page of the admin, with its way back."""
+
+    @functools.wraps(view)
+    def run(request: HttpRequest, *args: Any, **given: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **given)
+        except PermissionDenied:
+            status = 403
+        except Http404:
+            status = 404
+        data = {
+            **page.admin_site.each_context(request),
+            "opts": page.opts,
+            "media": page.media,
+            "jd_site": page.admin_site.name,
+            "is_fullwidth": True,
+            "jd_crumbs": page.crumbs()[:1],
+            "title": _("Not allowed") if status == 403 else _("Not here"),
+            "home": reverse(f"{page.admin_site.name}:index"),
+            "is_denied": status == 403,
+            "list": page.crumbs()[1] if status == 404 else None,
+        }
+        return TemplateResponse(request, "jobs/admin/nothing.html", data, status=status)
+
+    return run
 
 
 class Acting(Base):
@@ -51,7 +86,7 @@ class Acting(Base):
                 reverse(f"{name}:app_list", args=[self.opts.app_label]),
                 str(self.opts.app_config.verbose_name),
             ),
-            (self.list_url(), str(self.opts.verbose_name_plural).capitalize()),
+            (self.list_url(), capfirst(str(self.opts.verbose_name_plural))),
         ]
 
     # ---- addresses and buttons
@@ -73,7 +108,7 @@ class Acting(Base):
         self, request: HttpRequest, row: Any, key: object, names: Sequence[str] = ()
     ) -> list[Button]:
         """What can be done with the row; what cannot says why."""
-        back = request.get_full_path().replace("_fragment=", "_was=")
+        back = _address(request)
         return [
             Button.of(act, request, row, self.act_url(act, key), back)
             for act in self.acts
@@ -82,7 +117,7 @@ class Acting(Base):
 
     def list_buttons(self, request: HttpRequest) -> list[Button]:
         return [
-            Button.of(act, request, None, self.act_url(act), request.get_full_path())
+            Button.of(act, request, None, self.act_url(act), _address(request))
             for act in self.list_acts
         ]
 
@@ -90,9 +125,14 @@ class Acting(Base):
 
     def get_urls(self) -> list[Any]:
         wrap: Callable[..., Any] = self.admin_site.admin_view
+
+        def shown(view: View) -> View:
+            found: View = wrap(explained(self, view))
+            return found
+
         return [
-            path("do/<slug:name>/", wrap(self.make_view), name=self.view_name("make")),
-            path("<path:object_id>/do/<slug:name>/", wrap(self.act_view),
+            path("do/<slug:name>/", shown(self.make_view), name=self.view_name("make")),
+            path("<path:object_id>/do/<slug:name>/", shown(self.act_view),
                  name=self.view_name("act")),
             *super().get_urls(),
         ]  # fmt: skip
@@ -107,6 +147,14 @@ class Acting(Base):
         act = named(self.list_acts, name)
         self.check_view(request)
         return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})
+
+
+def _address(request: HttpRequest) -> str:
+    """The page as a person would come back to it, whatever part of it is asked for."""
+    given = request.GET.copy()
+    for name in ("_fragment", "_look", "_stream"):
+        given.pop(name, None)
+    return f"{request.path}?{given.urlencode()}" if given else request.path
 
 
 def named(acts: Sequence[Act], name: str) -> Act:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from django.apps import apps
@@ -20,15 +20,18 @@ from django.http import (
     HttpRequest,
     HttpResponse,
     HttpResponseNotModified,
+    JsonResponse,
 )
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.text import capfirst
 from django.utils.translation import get_language
 
+from jobs.admin import live
 from jobs.admin.access import principal
-from jobs.admin.acting import Acting
+from jobs.admin.acting import Acting, explained
 
 UNFOLD = apps.is_installed("unfold")
 """Whether the host's admin wears django-unfold."""
@@ -95,11 +98,17 @@ class PlatformAdmin(Acting, ModelAdmin):
 
     # ---- views
 
+    def get_urls(self) -> list[Any]:
+        for url in (found := super().get_urls()):
+            if str(url.name).endswith(("_changelist", "_change")):
+                url.callback = explained(self, url.callback)
+        return found
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         self.check_view(request)
-        data = {"title": str(self.opts.verbose_name_plural).capitalize(), **self.list_data(request)}
+        data = {"title": capfirst(str(self.opts.verbose_name_plural)), **self.list_data(request)}
         return self.respond(request, self.list_template, {**data, **(extra_context or {})})
 
     def change_view(
@@ -120,7 +129,7 @@ class PlatformAdmin(Acting, ModelAdmin):
         return self.respond(request, self.page_template, {**data, **(extra_context or {})})
 
     def respond(self, request: HttpRequest, template: str, data: dict[str, Any]) -> HttpResponse:
-        """The whole page, or the one region of it that a live page asks for."""
+        """The whole page, the one region of it that a live page asks for, or its stream."""
         site = self.admin_site
         if region := request.GET.get("_fragment"):
             templates: dict[str, str] = data.get("jd_regions", {})
@@ -128,12 +137,17 @@ class PlatformAdmin(Acting, ModelAdmin):
                 raise Http404
             given = {**data, "jd_site": site.name}
             return fragment(request, templates[region], given, data.get("jd_mark", ""))
+        if live.STREAM in request.GET:
+            return cast("HttpResponse", live.stream(request))
+        if live.LOOK in request.GET:
+            return marks(request, {**data, "jd_site": site.name})
         context = {
             **site.each_context(request),
             "opts": self.opts,
             "media": self.media,
             "jd_site": site.name,
             "jd_now": timezone.now(),
+            "jd_stream": live.can_stream(request),
             "is_fullwidth": True,
             "jd_crumbs": self.crumbs()[:1],
             **data,
@@ -147,7 +161,7 @@ def fragment(
 ) -> HttpResponse:
     """A region of a page; 304 where the asker has it already."""
     html = render_to_string(template, data, request)
-    digest = hashlib.sha256(html.encode()).hexdigest()[:32]
+    digest = _digest(html)
     etag = f'"{digest}.{mark}"' if mark else f'"{digest}"'
     if digest == known(request)[0]:
         return not_modified(etag)
@@ -182,6 +196,19 @@ def mark_of(request: HttpRequest, row: Model) -> str:
     reader = (request.user.pk, get_language(), request.GET.urlencode())
     turn = int(time.time() / FRESH)  # decides nothing but how fresh a picture is
     return hashlib.sha256(repr((columns, reader, turn)).encode()).hexdigest()[:16]
+
+
+def marks(request: HttpRequest, data: dict[str, Any]) -> HttpResponse:
+    """What tells each region of the page as it is now from what it was before."""
+    regions: dict[str, str] = data.get("jd_regions", {})
+    return JsonResponse({
+        name: _digest(render_to_string(template, data, request))
+        for name, template in regions.items()
+    })  # fmt: skip
+
+
+def _digest(html: str) -> str:
+    return hashlib.sha256(html.encode()).hexdigest()[:32]
 
 
 def as_uuid(text: str) -> UUID | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.admin.access import principal
+from jobs.admin.access import missing, principal
 from jobs.admin.components import Capped
 from jobs.operate import causes
 
@@ -25,6 +26,10 @@ def groups(request: HttpRequest, site: str, most: int) -> list[dict[str, Any]]:
                 "message": message,
                 "count": Capped(cause.open, cause.open >= causes.OPEN_LIMIT),
                 "last": cause.last_at,
+                "no_retry": missing(request, "resolve_deadletter"),
+                "retry": reverse(f"{site}:jobs_cause_act", args=[cause.fingerprint, "retry"])
+                + "?"
+                + urlencode({"back": reverse(f"{site}:jobs_overview_changelist")}),
                 "url": f"{base}?cause={cause.fingerprint}",
             }
         )

@@ -25,7 +25,7 @@ from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS
 from jobs.engine import sql
-from jobs.errors import UnknownTarget
+from jobs.errors import JobsError, UnknownTarget
 from jobs.models import DeadLetter, Job
 from jobs.operate import causes, deadletters, search, stats
 
@@ -199,7 +199,7 @@ class DeadLetterAdmin(PlatformAdmin):
             "rows": listed,
             "state": state,
             "cause": cause,
-            "causes": [] if cause else self._causes(request),
+            "causes": self._causes(request, cause),
             "hidden": [] if cause else self._decided(request),
             "health": None
             if cause or not principal(request).scope.is_everything
@@ -210,7 +210,12 @@ class DeadLetterAdmin(PlatformAdmin):
             "cli": cli("dead-letters", "list"),
         }
 
-    def _causes(self, request: HttpRequest) -> list[dict[str, Any]]:
+    def _causes(self, request: HttpRequest, wanted: str) -> list[dict[str, Any]]:
+        if wanted:
+            try:
+                return [self._cause(request, causes.find(wanted, by=principal(request)))]
+            except JobsError:  # of several, or of none
+                return []
         listed = causes.every("open", by=principal(request), limit=30)
         return [self._cause(request, cause) for cause in listed if cause.open]
 

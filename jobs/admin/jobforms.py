@@ -163,7 +163,7 @@ REVEAL = Act(
     "reveal", gettext_lazy("Show in clear…"), "reveal_payload", _reveal,
     consequences=lambda r, j: [_("Protected fields are shown once, on the next page only."),
                                _("Your name and the reason are kept in the audit.")],
-    tone="danger", verb="job.reveal_payload",
+    verb="job.reveal_payload",
 )  # fmt: skip
 
 

@@ -16,8 +16,10 @@ from django.utils.translation import gettext_lazy
 from jobs import registry
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
+from jobs.admin.actions import site_of
 from jobs.admin.copying import api, cli
 from jobs.admin.refusals import in_words
+from jobs.admin.views import TAB_LABELS, offered
 from jobs.admin.words import shown_state
 from jobs.errors import JobsError
 from jobs.models import Job
@@ -29,16 +31,6 @@ from jobs.states import FINAL_STATES
 PAGE = 25
 # Without a moment in it: a page that has not changed stays the same text.
 _signer = signing.Signer(salt="jobs.admin.jobs")
-TABS = {
-    "all": gettext_lazy("All"),
-    "scheduled": gettext_lazy("Scheduled"),
-    "waiting": gettext_lazy("Waiting"),
-    "running": gettext_lazy("Running"),
-    "retrying": gettext_lazy("Retrying"),
-    "succeeded": gettext_lazy("Succeeded"),
-    "dead": gettext_lazy("Failed"),
-    "cancelled": gettext_lazy("Cancelled"),
-}
 AGES = {"1h": gettext_lazy("last hour"), "24h": gettext_lazy("last 24 hours"),
         "7d": gettext_lazy("last 7 days")}  # fmt: skip
 BULK = {
@@ -76,6 +68,7 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "queue": request.GET.get("queue", ""),
         "age": request.GET.get("age", ""),
         "ages": AGES.items(),
+        "asked": asked,
         "help": [(key.name, key.help) for key in KEYS.values()],
         "bulk": _bulk(request),
         "api": api("job_list", query=whole),
@@ -83,9 +76,10 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
     }
     try:
         with reads.bounded():
-            if "_fragment" not in request.GET:
+            if not {"_fragment", "_look", "_stream"} & set(request.GET):
                 data["queues"] = search.suggestions("queue", by=who, limit=100)
                 data["words"] = _words(request, data)
+                data["views"] = offered(site_of(request), who, asked, tab)
             counts = search.counts(asked, by=who)
             page = search.jobs(whole, by=who, limit=PAGE, **_place(request))
     except JobsError as error:
@@ -158,7 +152,7 @@ def _tabs(request: HttpRequest, current: str, counts: Any) -> list[dict[str, Any
         {"label": label, "count": counts.get(name) if name != "all" else None,
          "url": "?" + urlencode({**kept, **({"tab": name} if name != "all" else {})}),
          "on": name == current}
-        for name, label in TABS.items()
+        for name, label in TAB_LABELS.items()
     ]  # fmt: skip
 
 

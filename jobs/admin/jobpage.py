@@ -89,8 +89,14 @@ def _reason(site: str, reason: Reason) -> dict[str, Any]:
     good = ("running", "queued", "turn", "not_due", "succeeded")
     bad = ("failed", "silent_worker", "unknown_kind", "redis_away", "no_worker", "no_dispatcher")
     tone = "blue" if reason.code in good else "red" if reason.code in bad else "amber"
-    return {"text": reason.told or reason.text, "until": reason.until, "links": links, "tone": tone,
-            "code": reason.code}  # fmt: skip
+    return {
+        "text": reason.told or reason.text,
+        "until": reason.until,
+        "links": links,
+        "tone": tone,
+        "icon": {"blue": "clock", "red": "alert"}.get(tone, "pause"),
+        "code": reason.code,
+    }
 
 
 def _steps(job: Job) -> list[dict[str, Any]]:
@@ -106,6 +112,8 @@ def _steps(job: Job) -> list[dict[str, Any]]:
     names += ["retrying"] if retried or state == "retrying" else []
     names.append(str(job.state) if job.state in FINAL_STATES else "succeeded")
     current = {"cancelling": "running"}.get(state, state)
+    if state == "scheduled":  # has only its time to wait for: the rest of the path is ahead
+        del seen["pending"]
     if retried:
         seen["retrying"] = retried[-1]
     seen["scheduled"] = job.created_at.timestamp()

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.admin import joblist, jobpage
-from jobs.admin.access import principal
+from jobs.admin.access import missing, principal
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.exports import EXPORT
 from jobs.admin.jobacts import ACTS
@@ -34,9 +34,15 @@ class JobAdmin(PlatformAdmin):
 
         data = joblist.build(request, self.page_url, buttons)
         export = self.act_url(EXPORT) + "?" + urlencode({"query": data["query"]})
+        site = self.admin_site.name
         return {
             **data,
             "export_url": export,
+            "save_url": reverse(f"{site}:jobs_savedview_make", args=["save"])
+            + "?"
+            + urlencode({"query": data["asked"], "tab": data["tab"]}),
+            "no_save": missing(request, "save_view"),
+            "views_url": reverse(f"{site}:jobs_savedview_changelist"),
             "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"]),
         }
 

@@ -31,6 +31,8 @@ from jobs.operate import reads, stats
 HOURS, STEP = timedelta(hours=3), timedelta(minutes=6)
 IN_AN_HOUR = 10
 """So many steps."""
+UNCOUNTED = timedelta(seconds=90)
+"""Statistics are that late."""
 REGION = {"jd-overview": "jobs/admin/parts/overview.html"}
 
 
@@ -130,7 +132,8 @@ def _chart(request: HttpRequest, chosen: Any, now: datetime) -> dict[str, Any]:
     if missing(request, "view_queue"):
         return {}
     found = operate.throughput(chosen, by=principal(request), now=now)
-    points = found.points
+    # What is still being counted would look like a fall.
+    points = [p for p in found.points if p.at + timedelta(seconds=p.step) <= now - UNCOUNTED]
     minutes = operate.SPANS[chosen][1].total_seconds() / 60
     lines = [
         charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)

@@ -21,6 +21,8 @@ from jobs.operate import services
 
 LATE = timedelta(minutes=5)
 """A queue whose oldest job waits for longer is said to be late."""
+LOST = 5
+"""So many silent workers are named."""
 LAG = timedelta(seconds=30)
 
 NOBODY = {
@@ -34,7 +36,7 @@ _READ = f"""
   FROM jobs_lease l
   LEFT JOIN LATERAL (SELECT id, kind FROM jobs_job WHERE queue = ANY(l.queues)
     AND state IN ('queued', 'running') AND owner = l.owner LIMIT 1) j ON true
-  WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 5)
+  WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 50)
 UNION ALL (SELECT 'lag', '', occurred_at, NULL, NULL FROM jobs_outbox
   WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1)
 UNION ALL (SELECT 'schedule', name, next_slot, id::text, NULL FROM jobs_schedule
@@ -58,7 +60,11 @@ def problems(
 
 
 def _lost(site: str, found: Found) -> Iterator[SafeString]:
+    told = set[str]()
     for worker, until, job_id, kind in found["lost"]:
+        if worker in told or len(told) == LOST:
+            continue
+        told.add(worker)
         text = format_html(
             _("Worker {} has fallen silent: its lease ended {}."),
             format_html("<b>{}</b>", worker),
@@ -96,7 +102,9 @@ def _engine(site: str, found: Found, now: datetime) -> Iterator[SafeString]:
         heard = rq.live_dispatchers()
         if not heard:
             yield problem("red", _("No dispatcher is running: waiting jobs are not handed out. "
-                                   "Start one with “manage.py jobs dispatch”."))  # fmt: skip
+                                   "Start one with “manage.py jobs dispatch”."),
+                          url=reverse(f"{site}:jobs_workerpage_changelist"),
+                          link=_("See what runs"))  # fmt: skip
     except rq.Unavailable:
         yield problem("red", _("Redis cannot be reached: jobs are kept, and wait."))
     holders = [("holder", name, at) for name, at, *_rest in found["holder"]]

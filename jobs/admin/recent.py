@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -30,12 +31,19 @@ def outcome_look(outcome: str) -> str:
     return {"done": "ok"}.get(outcome, outcome)
 
 
-_PAGES = {"job": "job", "batch": "batch", "deadletter": "deadletter", "schedule": "schedule"}
+_PAGES = {
+    **{name: name for name in ("job", "batch", "deadletter", "schedule", "bulk", "webhook")},
+    **{"apikey": "apikey", "event": "outbox", "worker": "workerpage"},
+}
 
 
 def target_url(site: str, act: Audit) -> str:
     """The page of what was acted upon, where it has one."""
     model = _PAGES.get(act.target_kind)
+    if act.target_kind == "cause" and act.target_id:
+        return f"{reverse(f'{site}:jobs_deadletter_changelist')}?cause={quote(act.target_id)}"
+    if act.target_kind == "scope" and act.target_id.startswith("queue:"):
+        return reverse(f"{site}:jobs_queue_change", args=[act.target_id.removeprefix("queue:")])
     if model is None or not act.target_id:
         return ""
     return reverse(f"{site}:jobs_{model}_change", args=[act.target_id])

@@ -116,7 +116,10 @@ class ScheduleAdmin(PlatformAdmin):
                 "cli": cli("schedules", "list")}  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        return next((s for s in _seen(request) if str(s.pk) == key), None)
+        """By its number, or by its name, which is how the audit knows it."""
+        seen = list(_seen(request))
+        by_name = (s for s in seen if s.name == key)
+        return next((s for s in seen if str(s.pk) == key), next(by_name, None))
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name

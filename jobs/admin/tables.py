@@ -27,8 +27,8 @@ def page(
     more = len(found) > size
     found = found[:size]
     given = request.GET.copy()
-    given.pop("_fragment", None)
-    given.pop("after", None)
+    for name in ("_fragment", "_look", "_stream", "after"):
+        given.pop(name, None)
     first = f"?{given.urlencode()}"
     following = ""
     if more:

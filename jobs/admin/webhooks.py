@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -16,7 +17,7 @@ from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason, site_of
 from jobs.admin.apikeys import Lines
 from jobs.admin.base import PlatformAdmin, as_uuid
-from jobs.admin.components import pretty
+from jobs.admin.components import duration, pretty
 from jobs.admin.copying import api, cli
 from jobs.admin.jobforms import told_once
 from jobs.admin.recent import recent_acts
@@ -187,6 +188,20 @@ def _look(state: str) -> str:
     return state if state == "active" else "paused"
 
 
+def _try(one: dict[str, Any]) -> dict[str, Any]:
+    """A try as the page of its delivery shows it."""
+    status, at = one.get("status"), one.get("at")
+    return {
+        "number": one.get("try", ""),
+        "at": parse_datetime(at) if isinstance(at, str) else None,
+        "status": status,
+        "bad": not (isinstance(status, int) and 200 <= status < 300),
+        "took": duration(one["ms"] / 1000) if isinstance(one.get("ms"), int | float) else "—",
+        "problem": one.get("problem") or "",
+        "answer": one.get("answer") or "",
+    }
+
+
 @admin.register(WebhookDelivery)
 class DeliveryAdmin(PlatformAdmin):
     """One event on its way to one address."""
@@ -223,6 +238,6 @@ class DeliveryAdmin(PlatformAdmin):
             "hook": reverse(f"{self.admin_site.name}:jobs_webhook_change", args=[row.webhook_id]),
             "payload": pretty(public_data(row.data)) if sees else None,
             "no_payload": missing(request, "view_payload"),
-            "log": pretty(public_data(row.log)),
+            "tries": [_try(one) for one in reversed(public_data(row.log) or [])],
             "buttons": self.buttons(request, row, row.pk),
         }

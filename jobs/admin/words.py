@@ -65,6 +65,13 @@ LOOKS: dict[str, Look] = {
     "late": Look(_("Late"), "clock", "amber"),
     "silent": Look(_("Silent"), "alert", "red"),
     "error": Look(_("Error"), "cross", "red"),
+    # deliveries of webhooks
+    "delivered": Look(_("Delivered"), "tick", "green"),
+    "held": Look(_("Held back"), "pause", "amber"),
+    "dropped": Look(_("Dropped"), "stop", "grey"),
+    # saved views
+    "shared": Look(_("Shared"), "tick", "blue"),
+    "own": Look(_("Own"), "lock", "grey"),
     # audit
     "ok": Look(_("Done"), "tick", "green"),
     "denied": Look(_("Denied"), "lock", "red"),

@@ -31,6 +31,7 @@ from jobs.api import (
     queues,
     requests,
     schedules,
+    views,
     webhooks,
     workers,
 )
@@ -60,6 +61,7 @@ SECTIONS: Mapping[str, Section] = {
         schedules.section,
         blackouts.section,
         webhooks.section,
+        views.section,
         platform.kinds,
         numbers.section,
         platform.acts,

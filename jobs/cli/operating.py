@@ -23,8 +23,9 @@ from jobs.operate import (
     charts,
     doubts,
     search,
-    sight,
     services,
+    sight,
+    views,
     webhooks,
     workers,
 )
@@ -174,6 +175,15 @@ GROUPS: Mapping[str, Group] = {
                 ("id", "name", "permissions", "tenants", "queues", "expires_at", "revoked_at"),
                 lambda options: apikeys.visible(person())[: options["limit"]],
                 "There is no key."),
+    ),
+    "views": Group(
+        "keep queries of the list of jobs under names",
+        {"save": "views.save", "edit": "views.edit", "remove": "views.remove"},
+        Listing("your views, and those that are shared",
+                ("id", "name", "query", "tab", "is_shared", "owner"),
+                lambda options: views.every(by=person())[: options["limit"]],
+                "No view is kept."),
+        lambda options: views.find(options["id"], by=person()), int,
     ),
     "webhooks": Group(
         "see webhooks and what was sent to them; make, change, pause and try them",

@@ -18,6 +18,7 @@ from jobs.models.pause import Blackout, Pause
 from jobs.models.queue import Queue
 from jobs.models.schedule import Schedule
 from jobs.models.search import Deploy, Search
+from jobs.models.view import SavedView
 from jobs.models.webhook import Webhook, WebhookDelivery
 from jobs.models.worker import Worker
 
@@ -49,6 +50,7 @@ __all__ = [
     "Pause",
     "Quarter",
     "Queue",
+    "SavedView",
     "Schedule",
     "Search",
     "Slot",

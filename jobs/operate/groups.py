@@ -23,6 +23,8 @@ OPERATOR = VIEWER | {
     "resolve_doubt",
     "publish_outbox",
     "pause_queue",
+    "save_view",
+    "share_view",
 }
 GROUPS: Mapping[str, frozenset[str]] = {
     "viewer": VIEWER,

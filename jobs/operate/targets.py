@@ -39,6 +39,8 @@ _PLACES = {
     "webhook": "SELECT tenant, '' FROM jobs_webhook WHERE id = %s",
     "delivery": "SELECT w.tenant, '' FROM jobs_webhookdelivery d "
     "JOIN jobs_webhook w ON w.id = d.webhook_id WHERE d.id = %s",
+    "view": "SELECT CASE WHEN is_shared THEN tenant ELSE nullif(tenant, '') END, NULL "
+    "FROM jobs_savedview WHERE id = %s",
     "breaker": "SELECT '', '' FROM jobs_breaker WHERE name = %s",
 }
 _TYPES: dict[str, type] = {
@@ -49,6 +51,7 @@ _TYPES: dict[str, type] = {
     "effect": int,
     "webhook": UUID,
     "delivery": UUID,
+    "view": int,
 }
 
 

@@ -85,6 +85,9 @@ VERBS = (
     Verb("webhook.rotate_secret", "webhook", "manage_webhook", True, "webhooks.rotate_secret"),
     Verb("webhook.delete", "webhook", "manage_webhook", True, "webhooks.delete"),
     Verb("webhook.ping", "webhook", "manage_webhook", True, "webhooks.ping"),
+    Verb("view.save", "view", "save_view", False, "views.save"),
+    Verb("view.edit", "view", "save_view", False, "views.edit"),
+    Verb("view.remove", "view", "save_view", False, "views.remove"),
     Verb("webhook.redeliver", "delivery", "manage_webhook", True, "webhooks.redeliver"),
 )
 """API keys are added where those live."""

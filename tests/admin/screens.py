@@ -52,14 +52,52 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "key-new": "apikey/do/new/",
         "webhooks": "webhook/",
         "webhook-new": "webhook/do/new/",
+        "key": f"apikey/{ids['key']}/change/",
+        "key-rotate": f"apikey/{ids['key']}/do/rotate/",
+        "key-revoke": f"apikey/{ids['key']}/do/revoke/",
+        "webhook": f"webhook/{ids['webhook']}/change/",
+        "webhook-rotate": f"webhook/{ids['webhook']}/do/rotate/",
+        "webhook-delete": f"webhook/{ids['webhook']}/do/delete/",
+        "delivery": f"webhookdelivery/{ids['delivery']}/change/",
+        "delivery-again": f"webhookdelivery/{ids['delivery']}/do/redeliver/",
+        "bulk-done": f"bulk/{ids['bulk_done']}/change/",
+        "bulk-aborted": f"bulk/{ids['bulk_aborted']}/change/",
+        "bulk-abort": f"bulk/{ids['bulk']}/do/abort/",
+        "bulk-edit": "bulk/do/start/?action=edit&all=1&query=kind:test.noop",
+        "batch-done": f"batch/{ids['batch_done']}/change/",
+        "batch-cancel": f"batch/{ids['batch']}/do/cancel/",
+        "job-long": f"job/{ids['long']}/change/",
+        "job-refused": f"job/{ids['running']}/do/retry/",
+        "views": "savedview/",
+        "view-save": "savedview/do/save/?query=kind:test.*&tab=dead",
+        "view-edit": f"savedview/{ids['view']}/do/edit/",
+        "view-remove": f"savedview/{ids['view']}/do/remove/",
         "audit": "audit/",
         "audit-entry": f"audit/{ids['audit']}/change/",
     }
 
 
-_IDS = (
+IDS = (
     *("job", "running", "scheduled", "bulk", "cause", "letter", "batch", "schedule", "event"),
-    "audit",
+    *("audit", "key", "webhook", "delivery", "bulk_done", "bulk_aborted", "batch_done", "long"),
+    "view",
 )
-NAMES = list(screens(dict.fromkeys(_IDS, "")))
+NOTHING = {
+    "nothing-here": "job/00000000-0000-7000-8000-000000000000/change/",
+    "nothing-allowed": "apikey/",
+}
+"""Pages that are refused to a viewer, or not there."""
+FOR_VIEWERS = {
+    "viewer-jobs": "jobs",
+    "viewer-job": "job-failed",
+    "viewer-letters": "letters",
+    "viewer-batch": "batch",
+}
+"""Pages as somebody sees them who may only look, by the name of the page."""
+FLOW = {name: f"{name}/" for name in ("pause", "limiter", "breaker", "effect", "slot")}
+"""Lists that are Django's own."""
+EMPTY = ("overview", "jobs", "bulks", "letters", "batches", "queues", "workers", "schedules",
+         "blackouts", "outbox", "keys", "webhooks", "views", "audit")  # fmt: skip
+"""Pages that have something to say where there is nothing yet."""
+NAMES = list(screens(dict.fromkeys(IDS, "")))
 """Every screen."""

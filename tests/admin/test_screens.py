@@ -82,7 +82,7 @@ def test_who_may_only_view_can_post_nothing(root: Client, ids: dict[str, Any]) -
         posts |= set(re.findall(r'href="(/admin/jobs/[^"?]*/do/[^"?]*/)', text))
     posts |= {f"/admin/jobs/{p}" for p in screens(ids).values() if "/do/" in p}
     assert len(posts) > 30
-    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer = User.objects.get(username="viewer")
     viewer.user_permissions.set(Permission.objects.filter(
         content_type__app_label="jobs", codename__startswith="view_"))  # fmt: skip
     client = Client()
@@ -90,6 +90,8 @@ def test_who_may_only_view_can_post_nothing(root: Client, ids: dict[str, Any]) -
     before = list(Job.objects.order_by("pk").values_list("pk", "state"))
     for url in sorted(posts):
         answer = client.post(url, {"reason": "because", "attempts": "1"})
-        assert answer.status_code == 403, url
+        # Somebody's own view is not there for others, which hides whether it exists.
+        hidden = "/savedview/" in url and answer.status_code == 404
+        assert hidden or answer.status_code == 403, url
     assert list(Job.objects.order_by("pk").values_list("pk", "state")) == before
     assert set(Audit.objects.filter(actor="viewer").values_list("outcome", flat=True)) == {"denied"}

@@ -36,6 +36,7 @@ MODELS = {
     "event": "outbox",
     "worker": "workerpage",
     "deploy": "workerpage",
+    "view": "savedview",
     "scope": "queue",
 }
 FORMS: dict[str, dict[str, Any]] = {
@@ -57,6 +58,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "webhook.create": {"url": "https://a.example.com/", "tenant": "acme"},
     "webhook.edit": {"url": "https://a.example.com/", "topics": "order.*"},
     "webhook.rotate_secret": {"hours": 24},
+    "view.save": {"name": "new", "query": "kind:test.*", "tab": "all", "shared": "on"},
+    "view.edit": {"name": "other", "query": "kind:other.*", "tab": "dead", "shared": "on"},
     "blackout.create": {"scope": "tenant:acme", "start": "01:00", "end": "02:00",
                         "time_zone": "UTC"},
     "blackout.update": {"scope": "tenant:acme", "start": "01:00", "end": "03:00",

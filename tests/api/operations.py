@@ -42,6 +42,8 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "cause_note": {"text": "a note"},
     "webhook_create": {"url": "https://a.example.com/", "tenant": "other"},
     "webhook_edit": {"name": "other name"},
+    "view_save": {"name": "new", "tenant": "other"},
+    "view_edit": {"name": "other name"},
     "deploy_mark": {"version": "1.2.3"},
     "bulk_preview": {"action": "cancel", "query": "state:pending"},
     "bulk_start": {"action": "cancel", "query": "state:pending", "token": "none"},

@@ -8,7 +8,7 @@ from typing import Any
 import jobs
 from jobs.ids import uuid7
 from jobs.models import Effect, Webhook, WebhookDelivery
-from jobs.operate import apikeys, batches, blackouts, bulk, schedules
+from jobs.operate import apikeys, batches, blackouts, bulk, schedules, views
 from tests.jobs import factories
 from tests.specimens.handlers import Noop
 
@@ -39,6 +39,7 @@ def made() -> dict[str, Any]:
     webhook = _webhook()
     return {
         **webhook,
+        "view_id": _view(),
         "worker": "other-worker",
         "cause": cause,
         "job_id": claim.id,
@@ -66,6 +67,12 @@ def _webhook() -> dict[str, Any]:
     return {"webhook_id": found.pk, "delivery_id": delivery.pk}
 
 
+def _view() -> int:
+    return int(
+        views.save("theirs", "kind:x", shared=True, tenant=TENANT, by="tests", reason="a test").pk
+    )
+
+
 def fingerprint() -> list[Any]:
     """Everything of the world that somebody could have changed."""
     queries = (
@@ -87,5 +94,6 @@ def fingerprint() -> list[Any]:
         "SELECT version FROM jobs_deploy",
         "SELECT id, state, name, url FROM jobs_webhook",
         "SELECT id, state, job_id FROM jobs_webhookdelivery",
+        "SELECT id, name, query FROM jobs_savedview",
     )
     return [sorted(map(str, factories.sql(query))) for query in queries]

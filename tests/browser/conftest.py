@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
 
-from tests.browser.filling import fill
+from tests.browser.asgi import AsgiServer
+from tests.browser.filling import fill, furnished
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = [
@@ -33,7 +34,9 @@ class Site:
     url: str
     ids: dict[str, Any]
 
-    def visitor(self, browser: Browser, *, dark: bool = False, width: int = 1440) -> BrowserContext:
+    def visitor(
+        self, browser: Browser, *, dark: bool = False, width: int = 1440, name: str = "root"
+    ) -> BrowserContext:
         """Somebody logged in, with this taste and this screen."""
         context = browser.new_context(
             viewport={"width": width, "height": 900},
@@ -42,7 +45,7 @@ class Site:
         )
         context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
         client = Client()
-        client.force_login(User.objects.get(username="root"))
+        client.force_login(User.objects.get(username=name))
         cookie = client.cookies["sessionid"].value
         context.add_cookies([{"name": "sessionid", "value": cookie, "url": self.url}])
         return context
@@ -64,12 +67,13 @@ def browser(django_db_setup: None) -> Iterator[Browser]:
 @contextmanager
 def served() -> Iterator[Site]:
     """A server of what there is after filling."""
-    ids = fill()
-    server = LiveServer("localhost")
-    try:
-        yield Site(server.url, ids)
-    finally:
-        server.stop()
+    with furnished():
+        ids = fill()
+        server = LiveServer("localhost")
+        try:
+            yield Site(server.url, ids)
+        finally:
+            server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,18 @@ def site(browser: Browser, django_db_blocker: DjangoDbBlocker) -> Iterator[Site]
             yield found
         call_command("flush", verbosity=0, interactive=False)
         connections.close_all()
+
+
+@pytest.fixture
+def streaming(browser: Browser, transactional_db: None) -> Iterator[tuple[Site, AsgiServer]]:
+    """The same by an ASGI server, so that pages are told what changes."""
+    server = AsgiServer()
+    with furnished():
+        server.start()
+        try:
+            yield Site(server.url, fill()), server
+        finally:
+            server.stop()
 
 
 @pytest.fixture

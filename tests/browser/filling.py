@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import time, timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.conf import settings
+from django.contrib.auth.models import Permission, User
 from django.db import connection
+from django.http import HttpRequest
+from django.test import override_settings
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 import jobs
+from jobs.admin import components, panels, register_panel
 from jobs.engine import roll
-from jobs.models import Audit, Batch, Bulk, DeadLetter, Job, Outbox, Schedule
-from jobs.operate import blackouts, bulk, pauses, schedules
+from jobs.ids import uuid7
+from jobs.models import (
+    Audit,
+    Batch,
+    Blackout,
+    Bulk,
+    DeadLetter,
+    Job,
+    Outbox,
+    Schedule,
+    Webhook,
+    WebhookDelivery,
+)
+from jobs.operate import apikeys, blackouts, bulk, pauses, people, schedules, views
 from jobs.testing import freeze_clock, run_jobs
 from tests.jobs.factories import a_job, an_executor
+from tests.privacy import vault
 from tests.specimens.handlers import Echo, Fail, Flaky, Noop
+
+LONG = "a-very-long-name-" * 6
+UNBROKEN = "x" * 400
+
+
+@contextmanager
+def furnished() -> Iterator[None]:
+    """Keys for what is sealed, webhooks, and a panel of another app."""
+    given = {**settings.JOBS, **vault.KEYS, "WEBHOOKS": True}
+    with override_settings(JOBS=given):
+        register_panel("test.fail", title="E-mail")(_panel)
+        try:
+            yield
+        finally:
+            panels._panels.pop("test.fail")
+
+
+def _panel(request: HttpRequest, job: Job) -> SafeString:
+    return format_html(
+        "<p>{} <a href='mailto:ada@example.com'>ada@example.com</a></p>",
+        components.badge("published"),
+    )
 
 
 def fill() -> dict[str, Any]:
     """Ids of what the screens are about."""
-    User.objects.create_superuser("root", password="let me in please")
+    root = User.objects.create_superuser("root", password="let me in please")
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.set(
+        Permission.objects.filter(codename__in=["view_job", "view_batch", "view_deadletter"])
+    )
     [(now,)] = _rows("SELECT jobs_clock()")
     with freeze_clock() as clock:
         for n in range(12):
@@ -58,6 +105,30 @@ def fill() -> dict[str, Any]:
                                time_zone="Europe/Rome", by="ada", reason="asked for")  # fmt: skip
     schedules.create("poll", Noop(), interval=90, by="ada", reason="asked for")
     jobs.emit("example.happened", {"text": "hello"}, key="example:1")
+    done = bulk.start("replay", ids=[failing[1]], by="ada", reason="once more")
+    aborted = bulk.start("cancel", ids=[failing[2]], by="ada", reason="a mistake")
+    bulk.abort(aborted.pk, by="ada", reason="of somebody else")
+    _rows("UPDATE jobs_bulk SET state = 'done', finished_at = jobs_clock() WHERE id = %s",
+          [done.pk])  # fmt: skip
+    long = a_job("failed", Fail(message=UNBROKEN), tenant=LONG, tags=[LONG[:60]])
+    Job.objects.filter(pk=long).update(error=f"ValueError: {UNBROKEN}", reason="unrecoverable")
+    whole = jobs.batch("Price list of last week")
+    for n in range(4):
+        whole.add(Echo(text=str(n)))
+    whole.seal()
+    for member in Job.objects.filter(batch_id=whole.id).order_by("id"):
+        drive(member.pk)
+    who = people.of_user(root, via="admin")
+    view = views.save("Failing mail", "kind:test.fail", by=who, tab="dead", shared=True)
+    views.save("Mine of this week", "created>-7d tag:weekly", by=who)
+    views.save(LONG[:80], f"tag:{LONG[:60]}", by=who)
+    key = apikeys.create("shop", ["view_job", "enqueue_job"], queues=["default"], by="ada",
+                         reason="for the shop").key  # fmt: skip
+    apikeys.revoke(
+        apikeys.create(LONG[:80], ["view_job"], by="ada", reason="a try").key.pk,
+        by="ada", reason="not needed",
+    )  # fmt: skip
+    hook, delivery = _webhooks()
     started = bulk.start("retry", ids=[failing[0]], by="ada", reason="it is back")
     _minutes(now)
     return {
@@ -69,10 +140,52 @@ def fill() -> dict[str, Any]:
         "cause": DeadLetter.objects.filter(state="open").latest("id").fingerprint,
         "schedule": nightly.pk,
         "bulk": started.pk,
+        "bulk_done": done.pk,
+        "bulk_aborted": aborted.pk,
+        "long": long,
+        "batch_done": whole.id,
+        "view": view.pk,
+        "key": key.pk,
+        "webhook": hook.pk,
+        "delivery": delivery.pk,
+        "window": Blackout.objects.latest("id").pk,
         "event": Outbox.objects.latest("id").pk,
         "audit": Audit.objects.latest("at").pk,
         "counts": (Batch.objects.count(), Bulk.objects.count(), Schedule.objects.count()),
     }
+
+
+def _webhooks() -> tuple[Webhook, WebhookDelivery]:
+    """One that works, one that was given up, and what became of their deliveries."""
+    with override_settings(JOBS={**settings.JOBS, **vault.KEYS}):
+        return _sealed()
+
+
+def _sealed() -> tuple[Webhook, WebhookDelivery]:
+    [(now,)] = _rows("SELECT jobs_clock()")
+    secrets = [{"secret": "whsec_b3RoZXI=", "until": None}]
+    hook = Webhook.objects.create(
+        tenant="brand-1", name="Shop", url="https://shop.example.com/hooks/" + "path/" * 30,
+        topics=["order.*", "jobs.job.failed"], expression=".*", secrets=secrets,
+    )  # fmt: skip
+    Webhook.objects.create(
+        name="Old warehouse", url="https://old.example.com/", topics=[], expression=".*",
+        secrets=secrets, state="disabled", stopped_by="jobs", stopped_at=now, failures=40,
+        failing_since=now, stopped_reason="nothing has arrived for 3 days",
+    )  # fmt: skip
+    made = [
+        WebhookDelivery.objects.create(
+            webhook=hook, event_id=uuid7(), topic="order.paid", key=f"order:{n}", sequence=n,
+            data={"order": n}, state=state, tries=tries, closed_at=closed,
+            log=[{"try": tries, "at": (now - timedelta(minutes=n)).isoformat(), "ms": 40 * n,
+                  "status": status, "problem": "" if status == 204 else "was not taken",
+                  "answer": "<p>no</p>"}],
+        )
+        for n, state, tries, status, closed in (
+            (1, "delivered", 1, 204, now), (2, "failed", 9, 500, now), (3, "waiting", 2, 503, None),
+        )
+    ]  # fmt: skip
+    return hook, made[1]
 
 
 def drive(job_id: Any) -> None:

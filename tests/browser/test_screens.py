@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from django.apps import apps
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.admin.screens import NAMES, screens
+from tests.admin.screens import FLOW, FOR_VIEWERS, NAMES, NOTHING, screens
 from tests.browser.conftest import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
@@ -43,9 +43,9 @@ def complaints(page: Page) -> list[str]:
     return found
 
 
-def violations(page: Page) -> list[str]:
+def violations(page: Page, part: str = ".jd") -> list[str]:
     """What axe finds in our part of the page."""
-    found = Axe().run(page, context=".jd", options=RULES).response["violations"]
+    found = Axe().run(page, context=part, options=RULES).response["violations"]
     return [
         f"{one['id']}: {node['html'][:160]} :: {node['failureSummary'][-200:]}"
         for one in found
@@ -56,18 +56,53 @@ def violations(page: Page) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
     look, context = cell
+    check(context, f"{site.url}/admin/jobs/{screens(site.ids)[name]}", look, name)
+
+
+@pytest.mark.parametrize("name", FLOW)
+def test_a_list_of_django_s(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
+    look, context = cell
+    check(context, f"{site.url}/admin/jobs/{FLOW[name]}", look, f"flow-{name}", part="#result_list")
+
+
+@pytest.fixture(scope="module")
+def viewer(
+    cell: tuple[str, BrowserContext], browser: Browser, site: Site
+) -> Iterator[BrowserContext]:
+    """Somebody who may only look, with the same screen."""
+    taste, _, width = cell[0].partition("-")
+    context = site.visitor(browser, dark=taste == "dark", width=int(width), name="viewer")
+    yield context
+    context.close()
+
+
+@pytest.mark.parametrize("name", [*FOR_VIEWERS, *NOTHING])
+def test_a_screen_of_who_may_only_look(
+    cell: tuple[str, BrowserContext], viewer: BrowserContext, site: Site, name: str
+) -> None:
+    path = NOTHING.get(name) or screens(site.ids)[FOR_VIEWERS[name]]
+    status = {"nothing-here": 404, "nothing-allowed": 403}.get(name, 200)
+    check(viewer, f"{site.url}/admin/jobs/{path}", cell[0], name, status)
+
+
+def check(
+    context: BrowserContext, url: str, look: str, name: str, status: int = 200, part: str = ".jd"
+) -> None:
+    """The page is answered so, and nothing is wrong with it; its picture is kept."""
     page = context.new_page()
     found = complaints(page)
-    page.goto(f"{site.url}/admin/jobs/{screens(site.ids)[name]}", wait_until="load")
+    answer = page.goto(url, wait_until="load")
+    assert part != ".jd" or page.locator(part).count() == 1
+    assert answer is not None and answer.status == status
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    wrong = violations(page)
+    wrong = violations(page, part) if page.locator(part).count() else []
     folder = PICTURES / look
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"{name}.png", full_page=True, animations="disabled")
     page.close()
     assert wide <= 0, f"{wide} px wider than the page"
     assert wrong == []
-    assert found == []
+    assert [one for one in found if status == 200 or str(status) not in one] == []
 
 
 def test_what_is_wrong_is_found(cell: tuple[str, BrowserContext], site: Site) -> None:

@@ -19,7 +19,7 @@ from jobs.engine import intake, outbox, roll
 from jobs.engine import webhooks as telling
 from jobs.errors import Denied, InvalidOption, JobsError, UnknownTarget
 from jobs.models import Audit
-from jobs.operate import blackouts, bulk, causes, queues, schedules, webhooks
+from jobs.operate import blackouts, bulk, causes, queues, schedules, views, webhooks
 from jobs.operate.batches import batch
 from jobs.operate.pauses import pause
 from jobs.operate.verbs import BY_NAME, VERBS, Verb
@@ -148,6 +148,10 @@ def _webhooks(settings: Any) -> Iterator[None]:
     telling.unregister()
 
 
+def a_view() -> int:
+    return int(views.save("mine", "kind:test.*", shared=True, tenant="acme", **WHO).pk)
+
+
 LATER = datetime(2040, 1, 3, tzinfo=UTC)
 MAKERS: dict[str, Callable[[], Call]] = {
     "job.retry": lambda: ((failed(),), {}),
@@ -199,6 +203,9 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "cause.replay_all": lambda: ((a_cause(),), {}),
     "cause.discard_all": lambda: ((a_cause(),), {}),
     "deploy.mark": lambda: (("v7",), {}),
+    "view.save": lambda: (("new", "kind:test.*"), {"shared": True, "tenant": "acme"}),
+    "view.edit": lambda: ((a_view(),), {"query": "kind:other.*"}),
+    "view.remove": lambda: ((a_view(),), {}),
     "webhook.create": lambda: (("https://a.example.com/",), {"tenant": "acme"}),
     "webhook.edit": lambda: ((a_webhook(),), {"topics": ["order.*"]}),
     "webhook.pause": lambda: ((a_webhook(),), {}),
@@ -210,12 +217,14 @@ MAKERS: dict[str, Callable[[], Call]] = {
 }
 ELSEWHERE_TESTED = ("acts", "bulkrun", "apikeys", "search", "charts", "exports")
 BEFORE_THE_FACT = {
-    "schedule.create", "blackout.create", "deploy.mark", "bulk.start", "webhook.create"
+    "schedule.create", "blackout.create", "deploy.mark", "bulk.start", "webhook.create",
+    "view.save",
 }  # fmt: skip
 """They have no target yet; out of scope they are unknown all the same."""
 ALSO = {
     "bulk.start": {"retry_job"},
     "bulk.proceed": {"retry_job"},
+    **{f"view.{verb}": {"share_view"} for verb in ("save", "edit", "remove")},
     **{f"cause.{verb}_all": {"run_bulk"} for verb in ("retry", "replay", "discard")},
 }
 """Permissions that are asked beside the verb's own."""
@@ -337,7 +346,7 @@ def test_nobody_s_target_is_unknown_and_refused(name: str) -> None:
         nobody: object = "nobody"
         if verb.target in ("job", "batch", "webhook", "delivery"):
             nobody = jobs.ids.uuid7()
-        elif verb.target in ("deadletter", "effect", "event", "blackout"):
+        elif verb.target in ("deadletter", "effect", "event", "blackout", "view"):
             nobody = 2**40
         with pytest.raises(UnknownTarget):
             Desk(verb, (nobody, *arguments), options).do("ben")

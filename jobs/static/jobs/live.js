@@ -45,6 +45,7 @@
   const pill = root.querySelector(".jd-live");
   const announcer = root.querySelector("[data-jd-announcer]");
   const etags = new Map();
+  const late = new Set(); // regions that somebody was at when they went stale
   let on = localStorage.getItem(KEY) !== "off";
   let finished = false;
   let failures = 0;
@@ -53,6 +54,7 @@
     if (!pill) return;
     pill.hidden = false;
     pill.dataset.state = state;
+    pill.title = pill.dataset[`${state}Title`] ?? "";
     pill.setAttribute("aria-pressed", String(on));
     pill.querySelector("[data-jd-label]").textContent = pill.dataset[state];
   };
@@ -64,7 +66,8 @@
     return selects || types || el.querySelector(".jd-menu[open]") !== null;
   };
   const pull = async (el) => {
-    if (busy(el)) return;
+    if (busy(el)) { late.add(el.id); return; }
+    late.delete(el.id);
     const url = new URL(location.href);
     url.searchParams.set("_fragment", el.id);
     const headers = { "X-Requested-With": "jobs-live" };
@@ -74,7 +77,7 @@
     if (!answer.ok) throw new Error(String(answer.status));
     etags.set(el.id, answer.headers.get("ETag"));
     const html = await answer.text();
-    if (busy(el)) { etags.delete(el.id); return; }
+    if (busy(el)) { etags.delete(el.id); late.add(el.id); return; }
     const open = new Map(all("details[id]", el).map((d) => [d.id, d.open]));
     const focus = el.contains(document.activeElement) ? document.activeElement.id : "";
     const checked = all("input[name=_selected]:checked", el).map((box) => box.value);
@@ -89,31 +92,64 @@
     count();
   };
   const seconds = () => Math.min(...regions.map((r) => Number(r.dataset.jdLive) || 5));
+  // One stream per page tells which regions are stale, where the server has one; until it does,
+  // and wherever it breaks off, the page asks by itself. The mark says what was so last.
+  const SILENCE = 25000;
+  let stream = null;
+  let watch = null;
+  let streams = "stream" in root.dataset && "EventSource" in window;
+  const wanted = () => on && !finished && !document.hidden;
+  const hush = () => { clearTimeout(watch); stream?.close(); stream = null; };
+  const settle = (good) => {
+    failures = good ? 0 : failures + 1;
+    if (finished) { hush(); paint("finished"); }
+    else if (on) paint(!good ? "offline" : stream?.live ? "live" : "polling");
+  };
+  const refresh = async (stale) => {
+    try { await Promise.all(stale.map(pull)); settle(true); return true; }
+    catch { settle(false); return false; }
+  };
+  const listen = () => {
+    const url = new URL(location.href);
+    url.searchParams.set("_stream", seconds());
+    const own = stream = new EventSource(url);
+    const alive = () => { clearTimeout(watch); watch = setTimeout(broken, SILENCE); };
+    const broken = () => { if (stream === own) { hush(); tick(); } };
+    alive();
+    own.addEventListener("stale", async (event) => {
+      if (stream !== own) return;
+      alive();
+      clearTimeout(timer);
+      own.live = true;
+      const stale = new Set(JSON.parse(event.data));
+      for (const el of [...late]) stale.add(el);
+      const ok = await refresh(regions.filter((r) => stale.has(r.id)));
+      if (!ok) broken();
+    });
+    own.addEventListener("closed", () => { streams = false; broken(); });
+    own.onerror = broken;
+  };
   const tick = async () => {
     clearTimeout(timer);
-    if (!on || finished || document.hidden) return;
-    try {
-      await Promise.all(regions.map(pull));
-      failures = 0;
-      paint(finished ? "finished" : on ? "live" : "paused");
-    } catch {
-      failures += 1;
-      paint("error");
-    }
-    if (!finished) timer = setTimeout(tick, 1000 * seconds() * Math.min(12, 2 ** failures));
+    if (!wanted()) return;
+    if (await refresh(regions) && streams && !stream && wanted()) listen();
+    if (wanted() && !stream?.live) timer = setTimeout(tick, 1000 * seconds() * Math.min(12, 2 ** failures));
   };
   const toggle = () => {
     on = !on;
     localStorage.setItem(KEY, on ? "on" : "off");
-    if (on) { finished = false; tick(); } else { clearTimeout(timer); paint("paused"); }
+    if (on) { finished = false; tick(); } else { clearTimeout(timer); hush(); paint("stopped"); }
   };
   if (regions.length) {
     pill?.addEventListener("click", toggle);
-    document.addEventListener("visibilitychange", tick);
+    document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(timer); hush(); } else tick(); });
+    addEventListener("pagehide", hush);
+    addEventListener("offline", () => { hush(); if (wanted()) paint("offline"); });
+    addEventListener("online", () => { failures = 0; tick(); });
     finished = regions.every((r) => r.querySelector("[data-jd-final]"));
     if (finished) paint("finished");
     else if (on) tick();
-    else paint("paused");
+    else paint("stopped");
   }
 
   // ---- copying, disabled buttons, menus
@@ -140,6 +176,12 @@
     if (!bar) return;
     const n = boxes().filter((box) => box.checked).length;
     bar.querySelector("[data-jd-selected]").textContent = n;
+    const nothing = n === 0 && !bar.querySelector("input[name=all]").checked;
+    for (const button of all("button[name=action]", bar)) {
+      if (nothing) button.setAttribute("aria-disabled", "true");
+      else button.removeAttribute("aria-disabled");
+      button.title = nothing ? bar.dataset.jdNone : "";
+    }
     const every = root.querySelector("[data-jd-every]");
     if (every) { every.checked = n > 0 && n === boxes().length; every.indeterminate = n > 0 && n < boxes().length; }
   }
@@ -170,6 +212,8 @@
     "?": () => help?.showModal(),
   };
   document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && root.querySelector(".jd-menu[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable], dialog")) return;
     if (event.key !== "?" && localStorage.getItem(KEYS) === "off") return;

@@ -1,0 +1,35 @@
+"""A platform on its first day: every list says that there is nothing, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser
+from pytest_django.live_server_helper import LiveServer
+
+from tests.admin.screens import EMPTY, IDS, NAMES, screens
+from tests.browser.conftest import Site
+from tests.browser.test_screens import CELLS, check
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def bare(browser: Browser, transactional_db: None) -> Iterator[Site]:
+    User.objects.create_superuser("root", password="let me in please")
+    server = LiveServer("localhost")
+    yield Site(server.url, {})
+    server.stop()
+
+
+@pytest.mark.parametrize("taste, width", CELLS)
+def test_lists_of_nothing(browser: Browser, bare: Site, taste: str, width: int) -> None:
+    context = bare.visitor(browser, dark=taste == "dark", width=width)
+    paths = screens(dict.fromkeys(IDS, ""))
+    for name in EMPTY:
+        assert name in NAMES
+        url = f"{bare.url}/admin/jobs/{paths[name]}"
+        check(context, url, f"{taste}-{width}", f"empty-{name}")
+    context.close()
