@@ -8,12 +8,12 @@ from typing import Any, Literal
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema, Status
 
-from jobs.api import auth, conditional, sight
+from jobs.api import auth, conditional
 from jobs.api.endpoints import In, Section
 from jobs.api.schemas import MaybeWhyIn
 from jobs.engine import sql
 from jobs.models import SavedView
-from jobs.operate import views
+from jobs.operate import sight, views
 
 section = Section("views")
 One = "/views/{int:view_id}"

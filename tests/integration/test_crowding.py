@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.fleet import Fleet
-from tests.integration.test_realtime import Site
+from tests.integration.realtime.site import Site
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.slow
