@@ -86,6 +86,10 @@ class PlatformAdmin(Acting, ModelAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """For the stock pages; what has no table has no rows."""
+        return super().get_object(request, object_id, from_field) if self.opts.managed else None
+
     # ---- data, which subclasses add
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
