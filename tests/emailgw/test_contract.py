@@ -175,7 +175,10 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@patient
 @given(field=st.sampled_from(sorted(EmailSendJobData.model_fields)), value=JSON)
 def test_whatever_is_given_is_valid_or_refused_by_name(field: str, value: Any) -> None:
     try:
@@ -187,6 +190,7 @@ def test_whatever_is_given_is_valid_or_refused_by_name(field: str, value: Any) -
         assert len(made.envelope) <= 11
 
 
+@patient
 @given(st.text(min_size=1, max_size=150))
 def test_a_subject_that_is_taken_has_one_line(subject: str) -> None:
     try:
@@ -196,6 +200,7 @@ def test_a_subject_that_is_taken_has_one_line(subject: str) -> None:
     assert len(made.subject.splitlines()) == 1 and made.subject == subject
 
 
+@patient
 @given(JSON)
 def test_what_is_no_job_at_all_is_refused(value: Any) -> None:
     with pytest.raises(InvalidEmailJob):
