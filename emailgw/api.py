@@ -82,7 +82,7 @@ class EmailPage(Schema):
     page: paging.PageOut
 
 
-class EventOut(Schema):
+class EmailEventOut(Schema):
     """One line of an email's story."""
 
     type: str
@@ -93,7 +93,7 @@ class EventOut(Schema):
 class EmailDetail(EmailOut):
     """An email with its story."""
 
-    events: list[EventOut]
+    events: list[EmailEventOut]
 
 
 class ResendIn(In):

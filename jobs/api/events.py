@@ -84,7 +84,7 @@ class WantedIn(Schema):
     ticket: str | None = Field(None, max_length=tickets.LONGEST)
 
 
-class PageIn(WantedIn):
+class EventPageIn(WantedIn):
     """The same, so many of them."""
 
     limit: int = Field(100, ge=1, le=questions.LIMIT)
@@ -104,7 +104,7 @@ _STREAM = {
 @section.get(
     "/events", "event_list", needs="", answer=EventsOut, extra={"responses": _GONE | _LATER}
 )
-def event_list(request: HttpRequest, wanted: Query[PageIn]) -> Any:
+def event_list(request: HttpRequest, wanted: Query[EventPageIn]) -> Any:
     """What happened after a position; a key needs view_job"""
     from jobs.realtime import streams
 

@@ -9,14 +9,14 @@ import pytest
 from django.db import connections, transaction
 from pytest_django import DjangoDbBlocker
 
-from tests.browser.filling import fill
+from tests.browser.filling import fill, furnished
 
 
 @pytest.fixture(scope="module")
 def ids(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, Any]]:
     """Ids of what the screens are about; each test leaves all of it as it was."""
     outermost = transaction.atomic()
-    with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+    with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock(), furnished():
         outermost.__enter__()
         # The end of every test would close the connection, and this transaction with it.
         patch.setattr(connections["default"], "close", lambda: None)

@@ -19,6 +19,8 @@ from tests.admin.screens import screens
 from tests.browser.filling import fill
 
 pytestmark = pytest.mark.django_db
+ASKS = "/admin/emailgw/outboxemail/do/find/"
+"""Posted so that an address stands in no URL; it changes nothing, and here it is given none."""
 OURS = [model for model, page in admin.site._registry.items() if isinstance(page, Acting)]
 
 
@@ -29,7 +31,7 @@ def ids() -> dict[str, Any]:
 
 @pytest.fixture
 def viewer(client: Client, ids: dict[str, Any]) -> Client:
-    user = User.objects.create_user("viewer", is_staff=True)
+    user = User.objects.get(username="viewer")
     user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     client.force_login(user)
     return client
@@ -78,6 +80,8 @@ def test_who_may_only_view_can_post_nothing_anywhere(viewer: Client, ids: dict[s
         # What has no row here is not found; a list that is asked so is only shown, and stock
         # pages of rows that are not there lead away.
         told = (403, 404, 405) if "/do/" in url else (200, 302, 403, 404, 405)
+        if url == ASKS:
+            told = (422,)
         assert answer.status_code in told, (url, answer.status_code)
         asked += answer.status_code == 403
     assert asked > 40
