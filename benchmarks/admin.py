@@ -12,7 +12,7 @@ from benchmarks.result import Check, Figures, Result, spread
 from tests.admin.screens import screens
 
 MUST_MS, AIM_MS = 150, 100
-QUERIES = 40
+QUERIES = 20
 AUDIT = """
 INSERT INTO jobs_audit (id, at, actor, via, action, target_kind, target_id, outcome, detail)
 SELECT gen_random_uuid(), now() - n * interval '20 s', 'person-' || n %% 40, 'admin', 'job.retry',
@@ -74,8 +74,9 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
     """Everything beside the jobs that a screen is about; its ids by the names of the screens."""
     import jobs
     from benchmarks.specimens.handlers import Noop
-    from jobs.models import Audit, DeadLetter, Outbox
-    from jobs.operate import blackouts, bulk, causes, pauses, schedules
+    from jobs.ids import uuid7
+    from jobs.models import Audit, Blackout, DeadLetter, Outbox, Webhook, WebhookDelivery
+    from jobs.operate import apikeys, blackouts, bulk, causes, pauses, people, schedules, views
 
     told: dict[str, Any] = {"by": "ada", "reason": "to be measured"}
     with jobs.batch("A large one") as batch:
@@ -94,7 +95,21 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
     blackouts.create("kind:bench.noop", of_day(22), of_day(6), **told)
     schedule = schedules.create("nightly", Noop(), cron="30 2 * * *", **told)
     dead = b.sql(A_JOB, ("failed",))
+    done, aborted = (bulk.start("replay", ids=[dead], **told) for _ in range(2))
+    bulk.abort(aborted.pk, **told)
+    b.sql("UPDATE jobs_bulk SET state = 'done', finished_at = jobs_clock() WHERE id = %s",
+          (done.pk,))  # fmt: skip
     started = bulk.start("retry", ids=[dead], **told)
+    with jobs.batch("A small one") as small:
+        small.add(Noop())
+    hook = Webhook.objects.create(
+        tenant="tenant-1", name="Shop", url="https://shop.example.com/hooks", topics=["order.*"],
+        expression=".*", secrets=[{"secret": "whsec_b3RoZXI=", "until": None}],
+    )  # fmt: skip
+    delivery = WebhookDelivery.objects.create(
+        webhook=hook, event_id=uuid7(), topic="order.paid", sequence=1, data={}, state="failed",
+        tries=9, closed_at=hook.created_at, log=[],
+    )  # fmt: skip
     for table in ("jobs_job", "jobs_audit", "jobs_outbox"):
         b.sql(f"VACUUM ANALYZE {table}")
     return {
@@ -106,6 +121,15 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
         "cause": causes.every(by="ada")[0].fingerprint,
         "schedule": schedule.pk,
         "bulk": started.pk,
+        "bulk_done": done.pk,
+        "bulk_aborted": aborted.pk,
+        "batch_done": small.id,
+        "long": dead,
+        "view": views.save("Failing", "state:failed", by=people.of_user(root(), via="admin")).pk,
+        "key": apikeys.create("shop", ["view_job"], **told).key.pk,
+        "webhook": hook.pk,
+        "delivery": delivery.pk,
+        "window": Blackout.objects.latest("id").pk,
         "event": Outbox.objects.latest("id").pk,
         "audit": Audit.objects.latest("at").pk,
     }
@@ -113,10 +137,15 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
 
 def visitor() -> Any:
     """A browser of somebody who may see everything."""
-    from django.contrib.auth.models import User
     from django.test import Client
 
-    user, _ = User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)
     client = Client(SERVER_NAME="localhost")
-    client.force_login(user)
+    client.force_login(root())
     return client
+
+
+def root() -> Any:
+    """Whoever may see everything."""
+    from django.contrib.auth.models import User
+
+    return User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)[0]
