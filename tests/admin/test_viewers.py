@@ -79,7 +79,7 @@ def test_who_may_only_view_can_post_nothing_anywhere(viewer: Client, ids: dict[s
         answer = viewer.post(url, {"reason": "because", "attempts": "1"})
         # What has no row here is not found; a list that is asked so is only shown, and stock
         # pages of rows that are not there lead away.
-        told = (403, 404, 405) if "/do/" in url else (200, 302, 403, 404, 405)
+        told: tuple[int, ...] = (403, 404, 405) if "/do/" in url else (200, 302, 403, 404, 405)
         if url == ASKS:
             told = (422,)
         assert answer.status_code in told, (url, answer.status_code)
