@@ -32,7 +32,7 @@ TABLES = (
     "jobs_job, jobs_lease, jobs_queue, jobs_schedule, jobs_batch, jobs_dependency, jobs_key, "
     "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, jobs_outbox, jobs_feed, "
     "jobs_feed_head, jobs_worker, jobs_bulk, jobs_cause, jobs_causeseen, jobs_webhook, "
-    "jobs_webhookdelivery, jobs_search, effects"
+    "jobs_webhookdelivery, jobs_search, jobs_apikey, jobs_savedview, effects"
 )
 """All that a test may leave behind."""
 Row = tuple[Any, ...]

@@ -19,7 +19,7 @@ def test_a_pause_holds_everything_until_it_ends(fleet: Fleet) -> None:
     fleet.dispatcher()
     fleet.dispatcher()
     fleet.worker("--concurrency=1")
-    running = fleet.enqueue("test.sleep", {"seconds": 4.0})
+    running = fleet.enqueue("test.sleep", {"seconds": 8.0})
     fleet.running(running)
     waiting = fleet.enqueue_all([("test.effect", {}, {})] * 30)
     wait_until(lambda: "queued" in fleet.states())
@@ -34,7 +34,7 @@ def test_a_pause_holds_everything_until_it_ends(fleet: Fleet) -> None:
     wait_until(lambda: not fleet.redis.llen("rq:queue:default"))
     after = {str(i) for (i,) in fleet.query("SELECT id FROM jobs_job WHERE attempt > 0")}
     assert after == begun
-    assert fleet.unfinished() == len(held - begun) > 10
+    assert fleet.unfinished() == len(held - begun) >= 10
     fleet.query("UPDATE jobs_pause SET until = clock_timestamp() + interval '1 s'")
     fleet.await_final(20)
     assert fleet.states() == {"succeeded": 41}

@@ -18,6 +18,8 @@ from tests.jobs.retention.sweeping import DAY, START, SetClock, left, sweep
 from tests.jobs.retention.test_jobs import a_kind
 from tests.specimens.handlers import Fail
 
+pytestmark = pytest.mark.django_db
+
 
 def test_a_kind_keeps_its_last_so_many_for_a_time(clock: SetClock) -> None:
     keep = jobs.Keep(timedelta(days=7), last=2)
