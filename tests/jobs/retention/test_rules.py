@@ -117,7 +117,7 @@ def test_rows_of_apps_go_in_the_same_sweep(swept: list[tuple[bool, int]]) -> Non
     assert sweep(dry_run=True) == {"rows": 3}
     assert sweep(chunk=7) == {"rows": 3}
     assert swept == [(True, retention.CHUNK), (False, 7)]
-    with pytest.raises(jobs.HandlerError, match="test_retention"):
+    with pytest.raises(jobs.HandlerError, match="test_rules"):
         jobs.sweeper("test.rows")(lambda dry_run, chunk: [])
     with pytest.raises(jobs.HandlerError, match="sweeper: name"):
         jobs.sweeper("no such name")
