@@ -68,8 +68,8 @@ class Run:
 class Gate:
     """Runs tiers in their order, each when those it comes after have passed."""
 
-    def __init__(self, tiers: Sequence[Tier], lanes: int, output: Path = OUTPUT) -> None:
-        self.waiting, self.lanes, self.output = list(tiers), range(lanes), output
+    def __init__(self, tiers: Sequence[Tier], lanes: int, output: Path | None = None) -> None:
+        self.waiting, self.lanes, self.output = list(tiers), range(lanes), output or OUTPUT
         self.running: dict[int, Run] = {}
         self.passed: dict[str, float] = {}
         self.failed: list[Run] = []

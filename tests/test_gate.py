@@ -102,6 +102,7 @@ def test_whoever_interrupts_it_leaves_nothing_behind(
         process.send_signal(number)
         told, _ = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert (tmp_path / "out" / "stubborn.log").exists(), "what another gate keeps is left alone"
     assert "tidied" in told and told.endswith("interrupted\n")
     assert not alive(int((tmp_path / "pid").read_text()))
 
