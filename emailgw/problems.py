@@ -25,7 +25,7 @@ TOLD: dict[str, Any] = {
         "application/problem+json": {
             "schema": {
                 "type": "object",
-                # An id that is none belongs to no address of the gateway: the core answers, without it.
+                # Where the address is no email's, the core answers, without the envelope.
                 "required": ["type", "title", "status", "detail", "code", "request_id"],
                 "properties": {
                     **dict.fromkeys(["type", "title", "detail", "instance"], _TEXT),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.core.mail import get_connection
+from django.utils.module_loading import import_string
 
 from emailgw import config
 from emailgw.clients import esp
@@ -43,7 +43,8 @@ def deliver(
     except UnsafeLetter as error:
         raise NotSent("INVALID_EMAIL", str(error)) from None
     known = config.settings().provider(provider)
-    backend: Any = get_connection(known.backend, **known.options)
+    # With a name of its own a backend takes nothing from the settings of Django's usual mail.
+    backend: Any = import_string(known.backend)(alias=provider, **known.options)
     if isinstance(backend, SmtpBackend):
         refused = backend.hand_over(letter, begin, give_up_copies=is_last)
         return Delivery(letter.message_id, refused)

@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from email.generator import BytesGenerator
+from io import BytesIO
 from typing import Any
 
 from django.core.mail.backends.smtp import EmailBackend
@@ -16,6 +18,13 @@ from emailgw.errors import Down, MaybeSent, NotSent
 from emailgw.letters import Letter
 
 _LATER = frozenset({421, 450, 451, 452, 454})
+
+
+def on_the_wire(letter: Letter) -> bytes:
+    """The letter as SMTP wants it, of whatever kind Django's message is."""
+    written = BytesIO()
+    BytesGenerator(written, mangle_from_=False).flatten(letter.message.message(), linesep="\r\n")
+    return written.getvalue()
 
 
 class SmtpBackend(EmailBackend):
@@ -38,8 +47,7 @@ class SmtpBackend(EmailBackend):
             with _definite():
                 self.open()
                 server: Any = self.connection
-                message: Any = letter.message.message()
-                content = message.as_bytes(linesep="\r\n")
+                content = on_the_wire(letter)
                 server.ehlo_or_helo_if_needed()
                 _expect(server.mail(letter.message.from_email), 250)
                 refused = self._address(server, letter.envelope, give_up_copies)

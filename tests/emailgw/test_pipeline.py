@@ -53,7 +53,8 @@ def test_an_email_is_sent_to_whom_it_says(company: Company, sink: Sink) -> None:
     )  # fmt: skip
     assert (message["Reply-To"], message["X-Custom-Order"]) == ("help@acme.test", "7")
     text, html = message.get_payload()
-    assert "Pay now" in text.get_payload() and "<b>now</b>" in html.get_payload()
+    assert b"Pay now" in text.get_payload(decode=True)
+    assert b"<b>now</b>" in html.get_payload(decode=True)
     assert again(row).status == "SENT"
     log = EmailLog.objects.get(outbox=row)
     assert (log.status, log.attempts, log.provider) == ("SENT", 1, "smtp")
