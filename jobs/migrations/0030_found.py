@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("jobs", "0030_lighter"),
+        ("jobs", "0029_queues"),
     ]
 
     operations = [

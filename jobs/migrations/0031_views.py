@@ -7,7 +7,7 @@ import jobs.models.clock
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0031_found"),
+        ("jobs", "0030_found"),
     ]
 
     operations = [
