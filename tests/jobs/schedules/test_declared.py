@@ -167,7 +167,7 @@ def test_the_check_names_a_wrong_declaration(declare: Callable[..., None]) -> No
     declare("good", interval=60)
     declare("bad", Unhandled(), interval=60)
     declare("worse", interval=60, priority=101)
-    found = [(m.id, m.msg) for m in run_checks(tags=["jobs"])]
+    found = [(m.id, m.msg) for m in run_checks(tags=["jobs"], databases=[])]
     assert [id_ for id_, _ in found] == ["jobs.E030", "jobs.E030"]
     assert "schedule 'bad': no handler is registered" in found[0][1]
     assert "schedule 'worse': priority: must be" in found[1][1]
