@@ -12,7 +12,7 @@ from benchmarks.result import Check, Figures, Result, spread
 from tests.admin.screens import screens
 
 MUST_MS, AIM_MS = 150, 100
-QUERIES = 20
+QUERIES = 25
 AUDIT = """
 INSERT INTO jobs_audit (id, at, actor, via, action, target_kind, target_id, outcome, detail)
 SELECT gen_random_uuid(), now() - n * interval '20 s', 'person-' || n %% 40, 'admin', 'job.retry',
