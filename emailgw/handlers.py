@@ -11,10 +11,7 @@ from emailgw.config import EMAIL_JOB_CONFIG, TTL, settings
 from emailgw.payloads import EmailSendJobData
 
 RATE = jobs.Rate(per_second=90, burst=6)
-"""At most a hundred in any second: the burst comes on top, and some may be a little late.
-
-A smaller burst would be full again before the dispatcher's next round, and be wasted.
-"""
+"""At most a hundred in any second: the burst comes on top, and some may be a little late."""
 _GONE = timedelta(0)
 _DLQ = jobs.Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CONFIG.DLQ_LIMIT)
 
