@@ -39,6 +39,8 @@ IDLE_WAIT = 1.0
 LOOK_AHEAD_SECONDS = 0.008
 """So much work, by the measured pace, may be claimed beyond the free slots."""
 LOOK_AHEAD_LIMIT = 200
+LOOK_AHEAD_LONGEST = 0.05
+"""Nothing is claimed ahead of jobs that take longer, since it might begin sooner elsewhere."""
 DRAINED, RECYCLED = 0, 3
 """Exit codes: told to stop or out of work, and in need of a replacement."""
 
@@ -287,6 +289,7 @@ class Executor:
                 self._pause(pause)
             else:
                 self._board.set_lease(self._index, asked + conf.settings().LEASE)
+                claims.claim(plan.names[0], [], self._owner, plan.worker)  # its plan is made
                 return
             if self._stopping:
                 return
@@ -341,6 +344,8 @@ class _Pace:
         self._mean += (seconds - self._mean) * weight if self._mean < 1.0 else seconds - self._mean
 
     def look_ahead(self, slots: int) -> int:
+        if self._mean > LOOK_AHEAD_LONGEST:
+            return 0
         return min(LOOK_AHEAD_LIMIT, int(LOOK_AHEAD_SECONDS * slots / max(self._mean, 1e-5)))
 
 

@@ -52,6 +52,8 @@ class Settler:
 
     def _live(self) -> None:
         minutes.recorder.defer()
+        with suppress(Error):
+            claims.settle_successes([], self._worker)  # the first result finds a connection
         ending = False
         while not ending:
             batch, ending = self._gather()

@@ -3,7 +3,15 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q, Value
-from django.db.models.lookups import Exact, In, IsNull
+from django.db.models.functions import Abs, Least
+from django.db.models.lookups import (
+    Exact,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThanOrEqual,
+)
 from django.utils.translation import gettext_lazy as _
 
 from jobs.ids import uuid7
@@ -195,20 +203,26 @@ class Job(Guarded):
                 name="jobs_job_queued_has_time",
             ),
             models.CheckConstraint(
-                condition=Q(priority__gte=-100, priority__lte=100), name="jobs_job_priority_range"
+                condition=Q(LessThanOrEqual(Abs(F("priority")), 100)),
+                name="jobs_job_priority_range",
             ),
+            # No failures without attempts, no counter below zero, at least one attempt allowed.
             models.CheckConstraint(
                 condition=Q(
-                    attempt__gte=F("failures"),
-                    failures__gte=0,
-                    crashes__gte=0,
-                    releases__gte=0,
-                    max_attempts__gte=1,
+                    GreaterThanOrEqual(
+                        Least(
+                            F("attempt") - F("failures"),
+                            *(F("failures"), F("crashes"), F("releases")),
+                            F("max_attempts") - 1,
+                        ),
+                        0,
+                    )
                 ),
                 name="jobs_job_counters",
             ),
             models.CheckConstraint(
-                condition=Q(timeout__gt=0, lease__gt=0), name="jobs_job_durations"
+                condition=Q(GreaterThan(Least(F("timeout"), F("lease")), 0.0)),
+                name="jobs_job_durations",
             ),
             models.CheckConstraint(
                 condition=Q(moved_by__isnull=True, move_reason__isnull=True),
