@@ -210,6 +210,11 @@ class Fleet:
             self._connection.close()
             self._connection = None
 
+    def backends(self) -> int:
+        """How many connections the fleet has to PostgreSQL."""
+        count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jobdesk'"
+        return int(self.value(count))
+
     def terminate_backends(self) -> int:
         """Every connection of the fleet to PostgreSQL is broken; answers how many there were."""
         return len(
