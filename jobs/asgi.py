@@ -52,7 +52,9 @@ class Handler(ASGIHandler):
         pool = ThreadPoolExecutor(threads, thread_name_prefix="page")
         self._answered = sync_to_async(self._answer, thread_sensitive=False, executor=pool)
         # Of Django's own, with middleware for coroutines; None where there is no such view.
-        self._of_coroutines = ASGIHandler() if _has_coroutines(get_resolver().url_patterns) else None
+        self._of_coroutines = (
+            ASGIHandler() if _has_coroutines(get_resolver().url_patterns) else None
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._of_coroutines is not None and _is_coroutine(scope):
