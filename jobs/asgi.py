@@ -17,24 +17,30 @@ they do there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 import django
-from asgiref.sync import ThreadSensitiveContext, iscoroutinefunction, sync_to_async
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, iscoroutinefunction, sync_to_async
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.handlers.base import BaseHandler
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import Resolver404, get_resolver, resolve, set_script_prefix
+from django.urls import Resolver404, ResolverMatch, get_resolver, resolve, set_script_prefix
+from django.utils.translation import get_language
 
 THREADS = 16
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+KNOWN = 1000
+"""So many addresses are remembered."""
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def get_asgi_application(threads: int = THREADS) -> ASGIHandler:
@@ -49,8 +55,8 @@ class Handler(ASGIHandler):
     def __init__(self, threads: int = THREADS) -> None:
         BaseHandler.__init__(self)
         self.load_middleware()
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="page")
-        self._answered = sync_to_async(self._answer, thread_sensitive=False, executor=pool)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="page")
+        self._known: dict[tuple[str | None, str], ResolverMatch] = {}
         # Of Django's own, with middleware for coroutines; None where there is no such view.
         self._of_coroutines = (
             ASGIHandler() if _has_coroutines(get_resolver().url_patterns) else None
@@ -66,27 +72,46 @@ class Handler(ASGIHandler):
             body = await self.read_body(receive)
         except RequestAborted:
             return
-        response = await self._answered(scope, body)
+        loop = asyncio.get_running_loop()
+        context = copy_context()
+        response: HttpResponseBase = await loop.run_in_executor(
+            self._threads, context.run, self._answer, loop, scope, body
+        )
         if not response.streaming:
             await self.send_response(response, send)
             return
         async with ThreadSensitiveContext():
             await self._stream(response, receive, send)
 
-    def _answer(self, scope: Scope, body: Any) -> HttpResponseBase:
+    def _answer(self, loop: asyncio.AbstractEventLoop, scope: Scope, body: Any) -> HttpResponseBase:
         """The answer to the request, over and done with, unless it is a stream."""
+        # What a view calls by async_to_sync runs in the loop of the server, as it does elsewhere.
+        SyncToAsync.threadlocal.main_event_loop = loop
+        SyncToAsync.threadlocal.main_event_loop_pid = os.getpid()
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
-        request, response = self.create_request(scope, body)
+        request, refused = self.create_request(scope, body)
+        response: Any = refused if request is None else self.get_response(request)
+        response._handler_class = type(self)
         if request is None:
             body.close()
-        else:
-            response = self.get_response(request)
-        response._handler_class = type(self)
         if not response.streaming:
             response.close()
         answer: HttpResponseBase = response
         return answer
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """The view of the request; addresses that say nothing else are looked up once."""
+        if hasattr(request, "urlconf"):
+            return super().resolve_request(request)
+        place = get_language(), request.path_info
+        found = self._known.get(place)
+        if found is None:
+            found = super().resolve_request(request)
+            if not found.args and not found.kwargs and len(self._known) < KNOWN:
+                self._known[place] = found
+        request.resolver_match = found
+        return found
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Send) -> None:
         """The stream is sent until it ends, or until nobody listens any more."""

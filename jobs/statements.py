@@ -21,12 +21,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connections
+from django.db import connections, models
 from django.db.models import Model
 
 from jobs.engine import calls
 from jobs.engine.bulk import array
 
+_PLAIN = {
+    models.BooleanField, models.CharField, models.ForeignKey, models.PositiveIntegerField,
+    models.PositiveSmallIntegerField, models.TextField, models.UUIDField,
+}  # fmt: skip
+"""Fields whose values are what PostgreSQL is told."""
 Value = str | int | float | bool | UUID | datetime | Sequence[str] | None
 
 
@@ -71,6 +76,7 @@ class Columns:
             for field in model._meta.local_concrete_fields
             if not field.has_db_default() and not field.db_returning
         ]
+        self._plain = {f for f in self._fields if type(f) in _PLAIN}
         self.names = ", ".join(conn.ops.quote_name(str(f.column)) for f in self._fields)
         self._types = [_without_length(str(f.db_type(conn))) for f in self._fields]
 
@@ -83,7 +89,11 @@ class Columns:
 
     def values(self, row: Model) -> list[Any]:
         """What the parameters are for this row."""
-        return [f.get_db_prep_save(f.pre_save(row, True), self._conn) for f in self._fields]
+        plain, held = self._plain, row.__dict__
+        return [
+            held[f.attname] if f in plain else f.get_db_prep_save(f.pre_save(row, True), self._conn)
+            for f in self._fields
+        ]
 
 
 def _bound(value: Value) -> Any:

@@ -18,7 +18,7 @@ from emailgw import addresses, config, html
 from emailgw.clock import now
 from emailgw.documents import document_hash
 from emailgw.errors import Refused
-from emailgw.models import Company, EmailBatch, IdempotencyKey, OutboxEmail, Recipient
+from emailgw.models import Company, EmailBatch, IdempotencyKey, OutboxEmail
 from emailgw.payloads import (
     EmailSendJobData,
     EmailSendJobOptions,
@@ -196,16 +196,17 @@ def _write(
     row: OutboxEmail, known: Standing, asked: EmailRequest, key: str, print_: str, source: str
 ) -> bool:
     """The row is there, with all that belongs to it; False where somebody was quicker."""
-    content = None if known.html_id else html_of(row, asked.html)
-    recipient = recipient_of(row.company_id, asked, known.recipient)
-    is_new = isinstance(recipient, Recipient)
-    row.html_id = content.id if content else known.html_id
-    row.recipient_id = recipient.id if is_new else recipient
+    html_id, content = known.html_id, None
+    if html_id is None:
+        content = html_of(row, asked.html)
+        html_id = content.id
+    row.html_id = html_id
+    row.recipient_id, recipient = recipient_of(row.company_id, asked, known.recipient)
     kept = IdempotencyKey(
         company_id=row.company_id, key=key, request_hash=print_, outbox_id=row.id,
         expires_at=row.enqueued_at + KEY_LASTS,
     ) if key else None  # fmt: skip
-    return write(row, source, content, recipient if is_new else None, kept)
+    return write(row, source, content, recipient, kept)
 
 
 def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -> None:

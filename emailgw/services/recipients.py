@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from emailgw.documents import document_hash
@@ -70,13 +71,15 @@ class Found:
     def _is(self, column: str, sealed: str | None, said: str | None) -> bool:
         if not said:
             return True
-        field = Recipient._meta.get_field(column)
+        field: Any = Recipient._meta.get_field(column)
         place = field.place_of(self.id, self.sought.company)
         return sealed is not None and field.open(Unopened(sealed), place) == said
 
 
-def recipient_of(company: UUID, asked: EmailRequest, found: Found | None) -> UUID | Recipient:
-    """The id of the company's recipient, up to date, or a new one that is to be written.
+def recipient_of(
+    company: UUID, asked: EmailRequest, found: Found | None
+) -> tuple[UUID, Recipient | None]:
+    """The id of the company's recipient, up to date, and its row where that is to be written.
 
     Who has got another address is another row from then on, so that what is under way to the old
     one still says whom it was meant for.
@@ -87,16 +90,17 @@ def recipient_of(company: UUID, asked: EmailRequest, found: Found | None) -> UUI
         Recipient.objects.filter(pk=found.id).update(external_id=None)
         found = None
     if found is None:
-        return Recipient(
+        row = Recipient(
             company_id=company, external_id=given.externalId, email=asked.to, **_given(said)
         )
+        return row.id, row
     if not found.is_current(asked):
         row = Recipient.objects.get(pk=found.id)
         for name, value in _given(said).items():
             setattr(row, name, value)
         row.deleted_at = None
         row.save()
-    return found.id
+    return found.id, None
 
 
 def _given(said: dict[str, str | None]) -> dict[str, str]:

@@ -55,7 +55,8 @@ _ONCE = {
 @cache
 def _statement(parts: tuple[Any, ...]) -> Statement:
     """Everybody takes content, recipient, key and limits in this order."""
-    number, ctes, there = 3, [], []
+    number, ctes = 3, list[str]()
+    there = list[str]()
     for place, model in enumerate(parts):
         when = f" WHERE {' AND '.join(there)}" if there else ""
         on = f"ON CONFLICT {_ONCE[model]} DO NOTHING"
