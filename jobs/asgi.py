@@ -63,11 +63,11 @@ class Handler(ASGIHandler):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"there are pages here, and nothing for {scope['type']}")
         if self._of_coroutines is not None and _is_coroutine(scope):
             await self._of_coroutines(scope, receive, send)
             return
-        if scope["type"] != "http":
-            raise ValueError(f"there are pages here, and nothing for {scope['type']}")
         try:
             body = await self.read_body(receive)
         except RequestAborted:
