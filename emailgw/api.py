@@ -140,7 +140,8 @@ class SearchOut(Schema):
 def email_send(request: HttpRequest, body: SendIn) -> Any:
     """Hands an email in."""
     try:
-        made = services.accept(
+        # Whatever is refused here takes the request's whole transaction back.
+        made = services.accept_within(
             Company(pk=_id_of(request, body.company)), body.email, by=auth.who(request),
             request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
         )  # fmt: skip

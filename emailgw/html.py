@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html as entities
 import re
+from functools import lru_cache
 
 import nh3
 
@@ -38,6 +39,8 @@ _FETCHES = re.compile(r"url\s*\(|image-set|expression|@import|\\", re.IGNORECASE
 _BLOCK = re.compile(r"<(?:br|/p|/div|/h[1-6]|/tr|/li|/table)\b[^>]*>", re.IGNORECASE)
 _CELL = re.compile(r"</t[dh]\s*>", re.IGNORECASE)
 
+SHORT = 64 * 1024
+"""Characters of a content that is remembered."""
 POLICY = "default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; sandbox"
 """The Content-Security-Policy under which a preview is shown: it loads and runs nothing."""
 
@@ -54,6 +57,10 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 def sanitised(html: str) -> str:
     """The HTML without anything that acts or fetches."""
+    return _remembered(html) if len(html) <= SHORT else _sanitised(html)
+
+
+def _sanitised(html: str) -> str:
     return nh3.clean(
         html,
         tags=set(_TAGS),
@@ -64,6 +71,9 @@ def sanitised(html: str) -> str:
         filter_style_properties=_STYLE,
         link_rel="noopener noreferrer",
     )
+
+
+_remembered = lru_cache(maxsize=64)(_sanitised)  # many emails have the same content
 
 
 def html_problem(html: str) -> str:

@@ -13,10 +13,20 @@ from emailgw.clock import Now
 from emailgw.models import Suppression
 from jobs.fields import index_of, normalise_email
 
+FIND = """SELECT s.email_index FROM emailgw_suppression s WHERE s.email_index = ANY($3::text[])
+    AND (s.company_id = c.id OR s.company_id IS NULL)
+    AND (s.expires_at IS NULL OR s.expires_at > jobs_clock())"""
+"""Those of the indexes ``$3`` to which the company ``c`` may not send now."""
+
+
+def indexes(addresses: Iterable[str]) -> dict[str, str]:
+    """The addresses by their indexes, under which entries are found."""
+    return {index_of(Suppression, "email_index", address): address for address in addresses}
+
 
 def suppressed(company: UUID, addresses: Iterable[str]) -> set[str]:
     """Those of the addresses to which this company may not send now."""
-    by_index = {index_of(Suppression, "email_index", a): a for a in addresses}
+    by_index = indexes(addresses)
     found = Suppression.objects.filter(
         Q(company=company) | Q(company=None),
         Q(expires_at=None) | Q(expires_at__gt=Now()),

@@ -1,6 +1,6 @@
 """What people and programs do with emails; API, admin and code call this and nothing else."""
 
-from emailgw.services.acceptance import Accepted, accept
+from emailgw.services.acceptance import Accepted, accept, accept_within
 from emailgw.services.batches import BATCH_LIMIT, BatchAccepted, Item, accept_many, batch_status
 from emailgw.services.companies import suspend
 from emailgw.services.resending import resend
@@ -16,6 +16,7 @@ __all__ = [
     "Revealed",
     "accept",
     "accept_many",
+    "accept_within",
     "add_suppression",
     "batch_status",
     "lift_suppression",

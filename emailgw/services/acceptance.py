@@ -10,33 +10,26 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from pydantic import ValidationError
 
 import jobs
-from emailgw import addresses, config, html, suppressions
-from emailgw.clock import Now, now
+from emailgw import addresses, config, html
+from emailgw.clock import now
 from emailgw.documents import document_hash
 from emailgw.errors import Refused
-from emailgw.models import (
-    Company,
-    EmailBatch,
-    EmailEvent,
-    IdempotencyKey,
-    OutboxEmail,
-    StoredHtml,
-)
+from emailgw.models import Company, EmailBatch, IdempotencyKey, OutboxEmail
 from emailgw.payloads import (
     EmailSendJobData,
     EmailSendJobOptions,
-    RecipientRef,
     engine_priority,
     validate_email_job_data,
 )
 from emailgw.people import name_of
 from emailgw.requests import EmailRequest, parse
-from emailgw.services.limits import use
 from emailgw.services.recipients import recipient_of
+from emailgw.services.standing import Standing, standing
+from emailgw.services.writing import html_of, write
 from jobs.fields import blind_index
 
 if TYPE_CHECKING:
@@ -78,6 +71,24 @@ def accept(
     ``options`` are ``priority``, ``delay`` and ``ttl`` of the contract. The same key with the same
     request answers the first email, with another one it is a conflict.
     """
+    with transaction.atomic():
+        return accept_within(
+            company, request, by=by, idempotency_key=idempotency_key, request_id=request_id,
+            batch=batch, **options,
+        )  # fmt: skip
+
+
+def accept_within(
+    company: Company,
+    request: Mapping[str, Any] | EmailRequest,
+    *,
+    by: By,
+    idempotency_key: str = "",
+    request_id: str = "",
+    batch: EmailBatch | None = None,
+    **options: Any,
+) -> Accepted:
+    """The same in a transaction of the caller, who takes it back where this raises."""
     asked = parse(request)
     source = name_of(by)
     if request_id and (len(request_id) > 128 or addresses.line_problem(request_id)):
@@ -89,39 +100,18 @@ def accept(
         raise Refused("BAD_REQUEST", "must have at most 128 characters", "Idempotency-Key")
     outbox_id = uuid.uuid4()
     said = _options(outbox_id, options)
-    print_ = _fingerprint(asked, options, company)
+    print_ = _fingerprint(asked, options, company) if key else ""
+    digest = html.digest(asked.html, company.pk)
     for _ in range(REPEATS):
-        try:
-            with transaction.atomic():
-                company, moment = _as_of_now(company)
-                if key and (earlier := _earlier(company, key, print_)):
-                    return earlier
-                _admit(company, asked)
-                row = _write(company, asked, outbox_id, said, request_id, batch, moment)
-                EmailEvent.objects.create(outbox=row, type="CREATED", source=source)
-                if key:
-                    _remember(row, key, print_)
-                _enqueue(row, asked, said)
-                use(company)  # last, because others of the company wait for it
-        except IntegrityError:
-            continue  # somebody was quicker with the same key or recipient, whom we find now
-        return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
+        known = standing(company, asked, digest, key)
+        if known.key_is_used and (earlier := _earlier(company, key, print_)):
+            return earlier
+        _admit(known, asked)
+        row = _row(known, asked, outbox_id, said, request_id, digest, batch)
+        if _write(row, known, asked, key, print_, source):
+            _enqueue(row, asked, said)
+            return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
     raise Refused("CONFLICT", "others hand in the same at this moment")
-
-
-def _as_of_now(company: Company) -> tuple[Company, datetime]:
-    """The company as it is stored, and the present moment; raises Refused where it is gone."""
-    found = Company.objects.annotate(moment=Now()).filter(pk=company.pk).first()
-    if found is None:
-        raise Refused("NOT_FOUND", "there is no such company", "company")
-    return found, found.moment
-
-
-def _remember(row: OutboxEmail, key: str, print_: str) -> None:
-    IdempotencyKey.objects.create(
-        company_id=row.company_id, key=key, request_hash=print_, outbox=row,
-        expires_at=row.enqueued_at + KEY_LASTS,
-    )  # fmt: skip
 
 
 def _options(outbox_id: uuid.UUID, given: dict[str, Any]) -> EmailSendJobOptions:
@@ -165,18 +155,17 @@ def _earlier(company: Company, key: str, print_: str) -> Accepted | None:
     )
 
 
-def _admit(company: Company, asked: EmailRequest) -> None:
+def _admit(known: Standing, asked: EmailRequest) -> None:
     """The company may send this to these; raises Refused."""
+    company = known.company
     if company.is_suspended:
         raise Refused("FORBIDDEN", "the company is suspended")
     if addresses.domain_of(company.default_from) not in company.from_domains:
         raise Refused("FORBIDDEN", "the sender's domain is not verified", "from")
     if asked.replyTo and not _may_reply_to(company, asked.replyTo):
         raise Refused("VALIDATION_ERROR", "is in none of the company's domains", "replyTo")
-    named = {"to": [asked.to], "cc": asked.cc, "bcc": asked.bcc}
-    nobody = suppressions.suppressed(company.pk, [a for many in named.values() for a in many])
-    for field, many in named.items():
-        if nobody.intersection(many):
+    for field, many in (("to", [asked.to]), ("cc", asked.cc), ("bcc", asked.bcc)):
+        if known.suppressed.intersection(many):
             raise Refused("VALIDATION_ERROR", "is on the suppression list", field)
 
 
@@ -187,29 +176,37 @@ def _may_reply_to(company: Company, address: str) -> bool:
     }
 
 
-def _write(
-    company: Company, asked: EmailRequest, outbox_id: uuid.UUID, said: EmailSendJobOptions,
-    request_id: str, batch: EmailBatch | None, moment: datetime,
+def _row(
+    known: Standing, asked: EmailRequest, outbox_id: uuid.UUID, said: EmailSendJobOptions,
+    request_id: str, digest: str, batch: EmailBatch | None,
 ) -> OutboxEmail:  # fmt: skip
-    content = store_html(company, asked.html)
-    return OutboxEmail.objects.create(
-        id=outbox_id, company=company, recipient=recipient_of(company, asked), batch=batch,
+    """The email's row, without its content and its recipient."""
+    return OutboxEmail(
+        id=outbox_id, company=known.company, batch=batch,
         request_id=request_id or f"req-{outbox_id}", external_id=asked.externalId or "",
-        from_email=company.default_from, to=asked.to, cc=asked.cc, bcc=asked.bcc,
+        from_email=known.company.default_from, to=asked.to, cc=asked.cc, bcc=asked.bcc,
         subject=asked.subject, reply_to=asked.replyTo or "", headers=asked.headers,
-        tags=asked.tags, html=content, html_digest=content.digest,
-        provider=config.settings().provider_name(company.provider), priority=said.priority,
-        enqueued_at=moment, expires_at=moment + timedelta(milliseconds=said.ttl),
+        tags=asked.tags, html_digest=digest, priority=said.priority,
+        provider=config.settings().provider_name(known.company.provider),
+        enqueued_at=known.moment, expires_at=known.moment + timedelta(milliseconds=said.ttl),
     )  # fmt: skip
 
 
-def store_html(company: Company, body: str) -> StoredHtml:
-    """The content's row, which all emails of the company with the same content share."""
-    digest = html.digest(body, company.pk)
-    found, _ = StoredHtml.objects.defer("body").get_or_create(
-        company=company, digest=digest, defaults={"body": body, "size": len(body.encode())}
-    )
-    return found
+def _write(
+    row: OutboxEmail, known: Standing, asked: EmailRequest, key: str, print_: str, source: str
+) -> bool:
+    """The row is there, with all that belongs to it; False where somebody was quicker."""
+    html_id, content = known.html_id, None
+    if html_id is None:
+        content = html_of(row, asked.html)
+        html_id = content.id
+    row.html_id = html_id
+    row.recipient_id, recipient = recipient_of(row.company_id, asked, known.recipient)
+    kept = IdempotencyKey(
+        company_id=row.company_id, key=key, request_hash=print_, outbox_id=row.id,
+        expires_at=row.enqueued_at + KEY_LASTS,
+    ) if key else None  # fmt: skip
+    return write(row, source, content, recipient, kept)
 
 
 def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -> None:
@@ -228,17 +225,17 @@ def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -
 def job_data(row: OutboxEmail, asked: EmailRequest) -> EmailSendJobData:
     """The job of the email, by the contract."""
     given = asked.recipient
-    recipient = RecipientRef(
-        recipientId=row.recipient_id, externalId=given.externalId,
-        cpfCnpjHash=document_hash(given.cpfCnpj, row.company_id) if given.cpfCnpj else None,
-        razaoSocial=given.razaoSocial, nome=given.nome, email=asked.to,
-    )  # fmt: skip
+    recipient = {
+        "recipientId": row.recipient_id, "externalId": given.externalId,
+        "cpfCnpjHash": document_hash(given.cpfCnpj, row.company_id) if given.cpfCnpj else None,
+        "razaoSocial": given.razaoSocial, "nome": given.nome, "email": asked.to,
+    }  # fmt: skip
     fields = {
         "outboxId": row.id, "companyId": row.company_id, "requestId": row.request_id,
         "to": asked.to, "cc": asked.cc or None, "bcc": asked.bcc or None,
         "subject": asked.subject, "htmlRef": row.html_id, "replyTo": asked.replyTo,
         "headers": asked.headers or None, "tags": asked.tags or None,
-        "recipient": {k: v for k, v in recipient.model_dump().items() if v is not None},
+        "recipient": {k: v for k, v in recipient.items() if v is not None},
         "attempt": 1, "enqueuedAt": row.enqueued_at,
     }  # fmt: skip
     return validate_email_job_data({k: v for k, v in fields.items() if v is not None})

@@ -2,42 +2,106 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
 from emailgw.documents import document_hash
-from emailgw.models import Company, Recipient
+from emailgw.models import Recipient
 from emailgw.requests import EmailRequest
-from jobs.fields import index_of
+from jobs.fields import Unopened, index_of
+
+_SELECT = """SELECT id, email_index, cpf_cnpj_hash, razao_social, nome,
+    deleted_at IS NOT NULL AS is_deleted FROM emailgw_recipient WHERE company_id = $1::uuid"""
+WAYS = {
+    "external": f"{_SELECT} AND external_id = $5 ORDER BY id",
+    "document": f"{_SELECT} AND cpf_cnpj_hash = $5 AND email_index = $6 AND deleted_at IS NULL "
+    "ORDER BY id",
+    "address": f"{_SELECT} AND email_index = $5 AND external_id IS NULL AND cpf_cnpj_hash IS NULL "
+    "AND deleted_at IS NULL ORDER BY id",
+}
+"""How a recipient is looked for, by what the sender says of it."""
 
 
-def recipient_of(company: Company, asked: EmailRequest) -> Recipient:
-    """The company's recipient with this identifier and address, up to date.
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Whom an email is for, as the table knows it."""
+
+    company: UUID
+    way: str
+    values: tuple[str, ...]
+    email_index: str
+    document: str | None
+
+
+def sought(company: UUID, asked: EmailRequest) -> Sought:
+    """How the recipient is looked for."""
+    given = asked.recipient
+    address = index_of(Recipient, "email_index", asked.to, company)
+    number = document_hash(given.cpfCnpj, company) if given.cpfCnpj else None
+    if given.externalId:
+        return Sought(company, "external", (given.externalId,), address, number)
+    if number:
+        return Sought(company, "document", (number, address), address, number)
+    return Sought(company, "address", (address,), address, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The row that was found, as far as it says whether it is up to date; sealed as it is."""
+
+    id: UUID
+    email_index: str
+    cpf_cnpj_hash: str | None
+    razao_social: str | None
+    nome: str | None
+    is_deleted: bool
+    sought: Sought
+
+    def is_current(self, asked: EmailRequest) -> bool:
+        """Whether it says all that the request does."""
+        given, number = asked.recipient, self.sought.document
+        return (
+            not self.is_deleted
+            and number in (None, self.cpf_cnpj_hash)
+            and self._is("razao_social", self.razao_social, given.razaoSocial)
+            and self._is("nome", self.nome, given.nome)
+        )
+
+    def _is(self, column: str, sealed: str | None, said: str | None) -> bool:
+        if not said:
+            return True
+        field: Any = Recipient._meta.get_field(column)
+        place = field.place_of(self.id, self.sought.company)
+        return sealed is not None and field.open(Unopened(sealed), place) == said
+
+
+def recipient_of(
+    company: UUID, asked: EmailRequest, found: Found | None
+) -> tuple[UUID, Recipient | None]:
+    """The id of the company's recipient, up to date, and its row where that is to be written.
 
     Who has got another address is another row from then on, so that what is under way to the old
     one still says whom it was meant for.
     """
     given = asked.recipient
-    address = index_of(Recipient, "email_index", asked.to, company.pk)
-    rows = Recipient.objects.select_for_update(no_key=True).filter(company=company)
-    if given.externalId:
-        found = rows.filter(external_id=given.externalId).first()
-        if found is not None and found.email_index != address:
-            found.external_id = None
-            found.save(update_fields=["external_id"])
-            found = None
-    elif given.cpfCnpj:
-        number = document_hash(given.cpfCnpj, company.pk)
-        found = rows.filter(cpf_cnpj_hash=number, email_index=address, deleted_at=None).first()
-    else:
-        found = rows.filter(
-            email_index=address, external_id=None, cpf_cnpj_hash=None, deleted_at=None
-        ).first()
-    row = found or Recipient(company=company, external_id=given.externalId, email=asked.to)
-    wanted = {
-        "cpf_cnpj": given.cpfCnpj, "razao_social": given.razaoSocial, "nome": given.nome
-    }  # fmt: skip
-    changed = [name for name, value in wanted.items() if value and getattr(row, name) != value]
-    for name in changed:
-        setattr(row, name, wanted[name])
-    if found is None or changed or row.deleted_at is not None:
+    said = {"cpf_cnpj": given.cpfCnpj, "razao_social": given.razaoSocial, "nome": given.nome}
+    if found is not None and found.email_index != found.sought.email_index:
+        Recipient.objects.filter(pk=found.id).update(external_id=None)
+        found = None
+    if found is None:
+        row = Recipient(
+            company_id=company, external_id=given.externalId, email=asked.to, **_given(said)
+        )
+        return row.id, row
+    if not found.is_current(asked):
+        row = Recipient.objects.get(pk=found.id)
+        for name, value in _given(said).items():
+            setattr(row, name, value)
         row.deleted_at = None
         row.save()
-    return row
+    return found.id, None
+
+
+def _given(said: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in said.items() if value}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from django.core.cache import cache
@@ -70,11 +71,14 @@ def _count(name: str, ident: str, more: int) -> Window | None:
     number, passed = divmod(int(time.time()), seconds)
     digest = hashlib.sha256(ident.encode()).hexdigest()[:32]
     key = f"jobs:api:{name}:{digest}:{number}"
-    count = cache.get(key, 0)
-    if more:
-        cache.add(key, 0, seconds * 2)
-        try:
-            count = cache.incr(key, more)
-        except ValueError:  # evicted between the two
-            count = more
+    count = _add(key, more, seconds * 2) if more else cache.get(key, 0)
     return Window(name, limit, seconds, limit - count, seconds - passed)
+
+
+def _add(key: str, more: int, seconds: int) -> int:
+    """What is counted under the key by then, asked in one go wherever it is known already."""
+    for _ in range(2):
+        with suppress(ValueError):  # it is not there, or was evicted between the two
+            return int(cache.incr(key, more))
+        cache.add(key, 0, seconds)
+    return more

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import suppress
+from importlib import import_module
 
 from django.conf import settings
 
@@ -39,6 +42,11 @@ def run(options: Options) -> int:
     import uvicorn
 
     module, _, attribute = name.rpartition(".")
+    with suppress(ImportError):  # of which uvicorn says what is wrong
+        import_module(module)
+    # What is there by now stays: looking through it for garbage would stop everybody for a while.
+    gc.collect()
+    gc.freeze()
     host, _, port = options["address"].rpartition(":")
     try:
         uvicorn.run(

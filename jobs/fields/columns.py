@@ -7,6 +7,7 @@ row is refused with an error: ``update()``, ``bulk_update()``, fixtures and ever
 
 from __future__ import annotations
 
+import functools
 import json
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
@@ -253,9 +254,10 @@ def canonical(model: Any, name: str, value: Any) -> str:
     return str(_origin(field).to_python(value))
 
 
-def encrypted_fields(model: Any) -> list[EncryptedField]:
+@functools.lru_cache(maxsize=1024)
+def encrypted_fields(model: Any) -> tuple[EncryptedField, ...]:
     """The encrypted columns of the model's own table."""
-    return [f for f in model._meta.local_concrete_fields if isinstance(f, EncryptedField)]
+    return tuple(f for f in model._meta.local_concrete_fields if isinstance(f, EncryptedField))
 
 
 class EncryptedTextField(EncryptedField):

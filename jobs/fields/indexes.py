@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 else:
     _CharField = models.CharField
 
+_PUNCTUATION = re.compile(r"[^A-Z0-9]")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 Normalise = Callable[[str], str]
 
 
 def normalise_document(number: str) -> str:
     """A CPF or CNPJ without its punctuation: letters and digits, in capitals."""
-    return "".join(c for c in number.upper() if c.isascii() and c.isalnum())
+    return _PUNCTUATION.sub("", number.upper())
 
 
 def normalise_email(address: str) -> str:

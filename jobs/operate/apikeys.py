@@ -27,6 +27,7 @@ from jobs.names import label_problem, name_problem
 from jobs.operate import acts
 from jobs.operate.targets import Place
 from jobs.principals import By, Principal, Scope, every_permission
+from jobs.statements import Statement
 
 LONGEST_OVERLAP = timedelta(days=30)
 LIST_LIMIT = 100
@@ -137,14 +138,17 @@ def visible(by: By) -> Any:
     return rows
 
 
-_FIND = """
-SELECT id, name, secret_hash,
-  CASE WHEN previous_until > jobs_clock() THEN previous_hash ELSE '' END,
+_FIND = Statement(
+    "jobs_apikey_find",
+    """
+SELECT row_to_json(k) FROM (SELECT id, name, secret_hash AS now,
+  CASE WHEN previous_until > jobs_clock() THEN previous_hash ELSE '' END AS before,
   permissions, tenants, queues, addresses, is_staff,
-  revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jobs_clock()),
-  last_used_at IS NULL OR last_used_at < jobs_clock() - %s::interval
-FROM jobs_apikey WHERE prefix = %s
-"""
+  revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jobs_clock()) AS good,
+  last_used_at IS NULL OR last_used_at < jobs_clock() - $1::interval AS stale
+FROM jobs_apikey WHERE prefix = $2) k
+""",
+)
 _USED = """
 UPDATE jobs_apikey SET last_used_at = jobs_clock() WHERE id = (SELECT id FROM jobs_apikey
   WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)
@@ -155,46 +159,40 @@ def principal(shown: str, *, address: str, request_id: str = "") -> Principal | 
     """Whoever shows this text from this address; None where no key is good for that."""
     found = _SHOWN.match(shown)
     prefix, secret = (found[1], found[2]) if found else ("", shown[:100])
-    rows = sql.rows(_FIND, [_USED_EVERY, prefix]) if found else []
+    row = _row(prefix) if found else None
     # Also where there is no such key, so that the time tells nothing.
-    row = rows[0] if rows else (0, "", "-", "", [], None, None, [], False, False, False)
-    key_id, name, now, before, permissions, tenants, queues, addresses, is_staff, good, stale = row
+    now, before = (row["now"], row["before"]) if row else ("-", "")
     hashed = _hash(secret)
     fits = constant_time_compare(hashed, now) | constant_time_compare(hashed, before or "-")
-    if not (fits and good and _is_allowed(address, addresses)):
+    if row is None or not (fits and row["good"] and _is_allowed(address, row["addresses"])):
         return None
-    if stale:
-        sql.run(_USED, [key_id])
-    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+    if row["stale"]:
+        sql.run(_USED, [row["id"]])
+    return _principal(row, prefix, request_id)
 
 
 def holder(prefix: str, *, request_id: str = "") -> Principal | None:
     """Whoever has the key with this public part, as long as it is good: for what he has opened."""
-    rows = sql.rows(_FIND, [_USED_EVERY, prefix])
-    if not rows or not rows[0][9]:
-        return None
-    _, name, _, _, permissions, tenants, queues, _, is_staff, _, _ = rows[0]
-    return _principal(name, prefix, permissions, tenants, queues, is_staff, request_id)
+    row = _row(prefix)
+    return _principal(row, prefix, request_id) if row and row["good"] else None
 
 
-def _principal(
-    name: str,
-    prefix: str,
-    permissions: list[str],
-    tenants: list[str] | None,
-    queues: list[str] | None,
-    is_staff: bool,
-    request_id: str,
-) -> Principal:
+def _row(prefix: str) -> dict[str, Any] | None:
+    found = _FIND.rows([_USED_EVERY, prefix], using=sql.alias())
+    return found[0] if found else None
+
+
+def _principal(row: dict[str, Any], prefix: str, request_id: str) -> Principal:
+    tenants, queues = row["tenants"], row["queues"]
     return Principal(
-        name=f"{name} ({prefix})",
+        name=f"{row['name']} ({prefix})",
         via="api",
-        permissions=every_permission() & frozenset(permissions),
+        permissions=every_permission() & frozenset(row["permissions"]),
         scope=Scope(
             None if tenants is None else frozenset(tenants),
             None if queues is None else frozenset(queues),
         ),
-        is_staff=is_staff,
+        is_staff=row["is_staff"],
         request_id=request_id,
         key=prefix,
     )

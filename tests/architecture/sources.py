@@ -11,7 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOMAIN_APPS = frozenset({"publisher", "emailgw", "fileproc", "trading", "operations"})
 OURS = frozenset({"jobs", "config", *DOMAIN_APPS})
-PUBLIC_MODULES = frozenset({"acts", "api", "admin", "demo", "http", "fields", "testing"})
+PUBLIC_MODULES = frozenset(
+    {"acts", "api", "admin", "demo", "http", "fields", "statements", "testing"}
+)
 VOCABULARY = frozenset(
     {
         "states",

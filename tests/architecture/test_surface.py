@@ -97,6 +97,7 @@ MODULES = {
     "jobs.acts": ["Act", "By", "Place", "Principal", "Scope", "add_permissions", "deny", "on",
                   "principal", "settle"],
     "jobs.api": ["In", "Problem", "auth", "build_api", "operation", "paging", "request_id"],
+    "jobs.asgi": ["get_asgi_application"],
     "jobs.demo": ["Act", "Verdict", "shown"],
     "jobs.logs": ["BindingFilter", "ConsoleFormatter", "JsonFormatter", "binding", "configure"],
     "jobs.middleware": ["RequestMiddleware"],
@@ -106,6 +107,7 @@ MODULES = {
     ],
     "jobs.realtime.access": ["AUTHENTICATORS"],
     "jobs.realtime.urls": ["websocket_urlpatterns"],
+    "jobs.statements": ["Columns", "Statement"],
     "jobs.webhooks": ["BadSignature", "sign", "verify"],
 }  # fmt: skip
 """Names of modules that programs may rely on, too."""

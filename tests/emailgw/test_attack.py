@@ -24,7 +24,7 @@ from emailgw.models import (
 )
 from emailgw.payloads import EmailSendJobData, RecipientRef
 from emailgw.requests import parse
-from emailgw.services.acceptance import job_data, store_html
+from emailgw.services.acceptance import job_data
 from jobs.testing import run_jobs
 from tests.emailgw import factories
 from tests.emailgw.factories import request
@@ -138,7 +138,10 @@ def test_content_of_another_company_is_not_sent(
     company: Company, stranger: Company, sink: Sink, agreed: bool
 ) -> None:
     row, data = accepted(company)
-    foreign = store_html(stranger, "<p>secret of the stranger</p>")
+    body = "<p>secret of the stranger</p>"
+    foreign = StoredHtml.objects.create(
+        company=stranger, digest=html.digest(body, stranger.pk), body=body, size=len(body)
+    )
     row.html = foreign
     if agreed:  # also where the job names it, and with its own digest
         row.html_digest = foreign.digest
