@@ -7,6 +7,7 @@ address and another as two is refused here, before anything is stored and again 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from email_validator import EmailNotValidError, validate_email
 
@@ -22,6 +23,8 @@ _UNPRINTABLE = re.compile(
 )
 
 
+# Each address of a mail is looked at several times in a row, which costs more than a statement.
+@lru_cache(maxsize=64)
 def address_problem(value: str) -> str:
     """Why this is not one address; empty when it is. Says nothing of the value."""
     if len(value) > ADDRESS_LIMIT:

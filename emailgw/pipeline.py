@@ -29,6 +29,17 @@ EFFECT = "send"
 REASON_LIMIT = 300
 
 
+_LOOKED_AT = (
+    *("company_id", "recipient_id", "html_id", "status", "run", "attempts", "provider"),
+    *("request_id", "external_id", "tags", "expires_at", "html_digest"),
+    *("from_email", "to", "cc", "bcc", "subject", "reply_to", "headers"),
+    *("company__is_suspended", "company__from_domains", "company__on_doubt"),
+    *("recipient__company_id", "recipient__email", "recipient__deleted_at"),
+    *("html__company_id", "html__body", "log__status", "log__provider_message_id"),
+)
+"""Columns: what is not asked for need not be decrypted either."""
+
+
 class Failed(jobs.JobsError):
     """The attempt failed, and another may follow. Says a code, and nothing of the mail."""
 
@@ -69,12 +80,13 @@ def run(ctx: jobs.Context, data: EmailSendJobData) -> dict[str, Any]:
 
 def _find(data: EmailSendJobData) -> OutboxEmail | None:
     """The email of the job, with all that is looked at before it is sent, and the moment."""
-    return (
-        OutboxEmail.objects.select_related("company", "recipient", "html", "log")
+    found = (
+        OutboxEmail.objects.filter(pk=data.outboxId, company_id=data.companyId)
+        .select_related("company", "recipient", "html", "log")
+        .only(*_LOOKED_AT)
         .annotate(moment=Now())
-        .filter(pk=data.outboxId, company_id=data.companyId)
-        .first()
     )
+    return next(iter(found), None)
 
 
 def _moment(row: OutboxEmail) -> datetime:
