@@ -73,6 +73,7 @@ class Dispatcher:
         self._feeds: dict[str, _Feed] = {}
         self._live_at = self._stock_at = 0.0
         self._synced_at: float | None = None
+        self._rated_keys: list[str] = []
         self._stock_workers = rq.StockWorkers()
         self._stock: dict[str, int] = {}
         self._known: set[str] = set()
@@ -147,6 +148,7 @@ class Dispatcher:
         moment = time.monotonic()
         if self._synced_at is None or moment - self._synced_at >= admission.SYNC_INTERVAL:
             admission.sync_limits()
+            self._rated_keys = [scope for (scope,) in sql.rows(_RATED_KEYS)]
             self._synced_at = moment
 
     def _look_who_lives(self) -> None:
@@ -188,7 +190,7 @@ class Dispatcher:
 
     def _until_next(self) -> float:
         tick = self._reconciler.pause
-        [moments] = sql.rows(_NEXT)
+        [moments] = sql.rows(_NEXT, [self._rated_keys])
         waits = [float(moment) for moment in moments if moment is not None]
         return min(tick, max(0.005, min(waits, default=tick)))
 
@@ -196,8 +198,8 @@ class Dispatcher:
         self._stopping = True
 
 
-# Seconds until the next job's time comes, and until a bucket that was emptied holds what one round
-# may take.
+# Seconds until the next job's time comes, until a bucket that was emptied holds what one round may
+# take, and until a kind whose key was out of tokens is looked at again.
 _NEXT = """
 SELECT (SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job
     WHERE state = 'pending' AND wait = 1),
@@ -205,7 +207,13 @@ SELECT (SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_
     SELECT per_second, greatest(1, least(burst, per_second * 0.02)) AS enough,
       tokens + per_second * extract(epoch FROM jobs_clock() - refilled_at)::float8 AS have
     FROM jobs_limiter WHERE scope >= 'kind' AND per_second > 0
-      AND (closed_until IS NULL OR closed_until <= jobs_clock())) AS bucket WHERE have < enough)
+      AND (closed_until IS NULL OR closed_until <= jobs_clock())) AS bucket WHERE have < enough),
+  (SELECT extract(epoch FROM min(held_at) - jobs_clock())::float8 FROM jobs_limiter
+    WHERE scope = ANY (%s) AND held_at > jobs_clock())
+"""
+
+_RATED_KEYS = """
+SELECT scope FROM jobs_limiter WHERE scope < 'kind' AND key IS NULL AND per_second > 0
 """
 
 
