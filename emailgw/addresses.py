@@ -23,8 +23,7 @@ _UNPRINTABLE = re.compile(
 )
 
 
-# Each address of a mail is looked at several times in a row, which costs more than a statement.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # each address is looked at by the request and by the contract
 def address_problem(value: str) -> str:
     """Why this is not one address; empty when it is. Says nothing of the value."""
     if len(value) > ADDRESS_LIMIT:
