@@ -190,27 +190,12 @@ class Dispatcher:
 
     def _until_next(self) -> float:
         tick = self._reconciler.pause
-        [moments] = sql.rows(_NEXT, [self._rated_keys])
-        waits = [float(moment) for moment in moments if moment is not None]
-        return min(tick, max(0.005, min(waits, default=tick)))
+        [(wait,)] = sql.bound_rows("SELECT jobs_next_round(%s)", [self._rated_keys])
+        return min(tick, max(0.005, tick if wait is None else wait))
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True
 
-
-# Seconds until the next job's time comes, until a bucket that was emptied holds what one round may
-# take, and until a kind whose key was out of tokens is looked at again.
-_NEXT = """
-SELECT (SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job
-    WHERE state = 'pending' AND wait = 1),
-  (SELECT min((enough - have) / per_second) FROM (
-    SELECT per_second, greatest(1, least(burst, per_second * 0.02)) AS enough,
-      tokens + per_second * extract(epoch FROM jobs_clock() - refilled_at)::float8 AS have
-    FROM jobs_limiter WHERE scope >= 'kind' AND per_second > 0
-      AND (closed_until IS NULL OR closed_until <= jobs_clock())) AS bucket WHERE have < enough),
-  (SELECT extract(epoch FROM min(held_at) - jobs_clock())::float8 FROM jobs_limiter
-    WHERE scope = ANY (%s) AND held_at > jobs_clock())
-"""
 
 _RATED_KEYS = """
 SELECT scope FROM jobs_limiter WHERE scope < 'kind' AND key IS NULL AND per_second > 0
@@ -225,17 +210,10 @@ def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
     return [(i, t) for i, t in sql.repeating(lambda: sql.bound_rows(statement, parameters))]
 
 
-_PROMOTE = """
-WITH due AS MATERIALIZED (SELECT id FROM jobs_job
-  WHERE state = 'pending' AND wait = 1 AND run_at <= jobs_clock()
-  ORDER BY run_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE jobs_job j SET wait = 0 FROM due WHERE j.id = due.id
-"""
-
-
 def promote(limit: int = 2000) -> int:
     """Jobs whose time has come are ready."""
-    return sql.repeating(lambda: sql.run(_PROMOTE, [limit]))
+    [(promoted,)] = sql.repeating(lambda: sql.bound_rows("SELECT jobs_promote(%s)", [limit]))
+    return int(promoted)
 
 
 def with_ready_jobs(queues: set[str]) -> set[str]:

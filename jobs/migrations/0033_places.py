@@ -32,6 +32,7 @@ DECLARE
   last_tenant text;
   last_round timestamptz;
   held jobs_limiter;
+  heaviest int;
 BEGIN
   SELECT lane_cursor, dispatched_at INTO seen, last_round FROM jobs_queue WHERE name = q
     FOR UPDATE SKIP LOCKED;
@@ -116,19 +117,20 @@ BEGIN
 
   -- 3. Who: of each tenant in turn its best, as far as the kinds have room.
   IF tenants > 0 AND budget > 0 THEN
-    share := greatest(1, ceil(budget::numeric / tenants))
-      * greatest(1, (SELECT max(value::int) FROM jsonb_each_text(weights)));
+    heaviest := greatest(1, (SELECT max(value::int) FROM jsonb_each_text(weights)));
+    share := greatest(1, ceil(budget::numeric / tenants)) * heaviest;
     WITH pick AS MATERIALIZED (
       SELECT p.id, p.rank, split_part(o.lane, E'\\x1f', 1) AS tenant,
         split_part(o.lane, E'\\x1f', 2) AS kind, o.n AS place, p.keyed, p.limited
-      FROM unnest(lanes) WITH ORDINALITY AS o(lane, n) CROSS JOIN LATERAL (
+      FROM (SELECT l AS lane, n, rooms[array_position(scopes, 'kind:' || split_part(l, E'\\x1f', 2))]
+            * heaviest::float8 / count(*) OVER (PARTITION BY split_part(l, E'\\x1f', 2)) AS room
+          FROM unnest(lanes) WITH ORDINALITY AS u(l, n)) o CROSS JOIN LATERAL (
         SELECT j.id, j.rank, j.exclusive_key IS NOT NULL AS keyed,
           j.limit_key IS NOT NULL AS limited
         FROM jobs_job j
         WHERE j.queue = q AND j.state = 'pending' AND j.wait = 0 AND j.lane = o.lane
-        ORDER BY j.rank, j.id LIMIT least(share, coalesce(
-            rooms[array_position(scopes, 'kind:' || split_part(o.lane, E'\\x1f', 2))], share))
-          FOR NO KEY UPDATE SKIP LOCKED) p),
+        ORDER BY j.rank, j.id LIMIT least(share, ceil(o.room))::int
+        FOR NO KEY UPDATE SKIP LOCKED) p),
     -- Also under a limit of their kind tenants take turns: a flood of one is older than the rest.
     ordered AS (
       SELECT pick.*, (row_number() OVER (PARTITION BY pick.tenant, pick.kind
@@ -264,6 +266,46 @@ ALTER FUNCTION jobs_succeed(uuid[], uuid[], jsonb, text) RESET plan_cache_mode;
 """
 
 
+# What every round asks, with a plan that lasts: thinking about it took longer than doing it.
+ROUND = """
+CREATE FUNCTION jobs_promote(most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  promoted int := 0;
+BEGIN
+  IF EXISTS (SELECT 1 FROM jobs_job WHERE state = 'pending' AND wait = 1
+      AND run_at <= jobs_clock()) THEN
+    WITH due AS MATERIALIZED (SELECT id FROM jobs_job
+      WHERE state = 'pending' AND wait = 1 AND run_at <= jobs_clock()
+      ORDER BY run_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE jobs_job j SET wait = 0 FROM due WHERE j.id = due.id;
+    GET DIAGNOSTICS promoted = ROW_COUNT;
+  END IF;
+  RETURN promoted;
+END $$;
+
+-- Seconds until the next job's time comes, until a bucket that was emptied holds what one round
+-- may take, and until a kind whose key was out of tokens is looked at again: the shortest of them.
+CREATE FUNCTION jobs_next_round(rated_keys text[]) RETURNS float8 LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ timestamptz := jobs_clock();
+BEGIN
+  RETURN least(
+    (SELECT extract(epoch FROM min(run_at) - now_)::float8 FROM jobs_job
+      WHERE state = 'pending' AND wait = 1),
+    (SELECT min((enough - have) / per_second) FROM (
+      SELECT per_second, greatest(1, least(burst, per_second * 0.02)) AS enough,
+        tokens + per_second * extract(epoch FROM now_ - refilled_at)::float8 AS have
+      FROM jobs_limiter WHERE scope >= 'kind' AND per_second > 0
+        AND (closed_until IS NULL OR closed_until <= now_)) AS bucket WHERE have < enough),
+    (SELECT extract(epoch FROM min(held_at) - now_)::float8 FROM jobs_limiter
+      WHERE scope = ANY (rated_keys) AND held_at > now_));
+END $$;
+"""
+UNROUND = "DROP FUNCTION jobs_promote(int); DROP FUNCTION jobs_next_round(text[]);"
+
+
 class Migration(migrations.Migration):
     dependencies = [("jobs", "0032_plans")]
 
@@ -271,4 +313,5 @@ class Migration(migrations.Migration):
         migrations.RunSQL(DISPATCH, migrations.RunSQL.noop),
         migrations.RunSQL(LIMITS, migrations.RunSQL.noop),
         migrations.RunSQL(GENERIC, CUSTOM),
+        migrations.RunSQL(ROUND, UNROUND),
     ]
