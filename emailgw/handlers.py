@@ -10,8 +10,10 @@ from emailgw import closing, pipeline, retention
 from emailgw.config import EMAIL_JOB_CONFIG, TTL, settings
 from emailgw.payloads import EmailSendJobData
 
-RATE = jobs.Rate(per_second=90, burst=6)
-"""At most a hundred in any second: the burst comes on top, and some may be a little late."""
+AT_ONCE = 10
+RATE = jobs.Rate(per_second=87, burst=3)
+"""At most a hundred in any second, whenever it begins: those that start in it, a burst, and the ten
+that were under way already."""
 _GONE = timedelta(0)
 _DLQ = jobs.Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CONFIG.DLQ_LIMIT)
 
@@ -23,7 +25,7 @@ _DLQ = jobs.Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JO
     backoff=jobs.Delays(*EMAIL_JOB_CONFIG.BACKOFF_DELAYS[:-1], jitter="none"),
     timeout=120,
     expires=TTL,
-    concurrency=10,
+    concurrency=AT_ONCE,
     per_key=jobs.Limit(rate=RATE),
     replayable=False,
     keep_completed=_GONE if settings().REMOVE_ON_COMPLETE else None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any
 from uuid import UUID
 
 from django.core.mail import EmailMultiAlternatives
@@ -54,12 +56,22 @@ def compose(data: EmailSendJobData, row: OutboxEmail, html: str) -> Letter:
     message.metadata = {"outbox_id": str(data.outboxId)}  # type: ignore[attr-defined]
     message.tags = list(data.tags or ())  # type: ignore[attr-defined]
     letter = Letter(data.outboxId, message, tuple(data.envelope))
-    check(letter)
+    _check_fields(letter)
     return letter
 
 
-def check(letter: Letter) -> None:
-    """The letter goes to whom it says and has no header that nobody has looked at."""
+def checked(letter: Letter) -> Message[Any, Any]:
+    """What is sent; raises UnsafeLetter unless it goes to whom it says, with headers of ours."""
+    _check_fields(letter)
+    made: Message[Any, Any] = letter.message.message()
+    names = [name.lower() for name, _ in made.items()]
+    foreign = [n for n in names if n not in _OURS and not n.startswith(("x-custom-", "x-priority"))]
+    if foreign or len(names) != len(set(names)) or "bcc" in names:
+        raise UnsafeLetter("it has headers that nobody asked for")
+    return made
+
+
+def _check_fields(letter: Letter) -> None:
     for address in (letter.message.from_email, *letter.message.reply_to, *letter.envelope):
         if addresses.address_problem(address):
             raise UnsafeLetter("an address is not one address")
@@ -70,7 +82,3 @@ def check(letter: Letter) -> None:
             raise UnsafeLetter("a header is not allowed")
     if addresses.line_problem(str(letter.message.subject)):
         raise UnsafeLetter("the subject has more than one line")
-    names = [name.lower() for name, _ in letter.message.message().items()]
-    foreign = [n for n in names if n not in _OURS and not n.startswith(("x-custom-", "x-priority"))]
-    if foreign or len(names) != len(set(names)) or "bcc" in names:
-        raise UnsafeLetter("it has headers that nobody asked for")

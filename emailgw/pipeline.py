@@ -7,16 +7,18 @@ ledger of effects.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 import jobs
 from emailgw import clients, config, states, validations
-from emailgw.clock import now
+from emailgw.clock import Now, now
 from emailgw.errors import RETRIED, Down, Invalid, MaybeSent, NotSent, ProviderError
 from emailgw.letters import Letter, UnsafeLetter, compose
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail, Status
@@ -25,6 +27,17 @@ from jobs.fields import mask_email, redact_text
 
 EFFECT = "send"
 REASON_LIMIT = 300
+
+
+_LOOKED_AT = (
+    *("company_id", "recipient_id", "html_id", "status", "run", "attempts", "provider"),
+    *("request_id", "external_id", "tags", "expires_at", "html_digest"),
+    *("from_email", "to", "cc", "bcc", "subject", "reply_to", "headers"),
+    *("company__is_suspended", "company__from_domains", "company__on_doubt"),
+    *("recipient__company_id", "recipient__email", "recipient__deleted_at"),
+    *("html__company_id", "html__body", "log__status", "log__provider_message_id"),
+)
+"""Columns: what is not asked for need not be decrypted either."""
 
 
 class Failed(jobs.JobsError):
@@ -37,6 +50,7 @@ class Attempt:
 
     ctx: jobs.Context
     data: EmailSendJobData
+    row: OutboxEmail
     began: float
     message_id: str = ""
     refused: tuple[str, ...] = ()
@@ -49,54 +63,70 @@ class Attempt:
 
 def run(ctx: jobs.Context, data: EmailSendJobData) -> dict[str, Any]:
     """The email is sent, now or earlier; raises what becomes of its job otherwise."""
-    attempt = Attempt(ctx, data, time.monotonic())
-    if (sent := _sent_already(data)) is not None:
-        return _result(attempt, sent.provider_message_id or "", "ALREADY_SENT", now())
+    began = time.monotonic()
+    row = _find(data)
+    if row is None:
+        raise jobs.Unrecoverable("OUTBOX_NOT_FOUND")
+    attempt = Attempt(ctx, data, row, began)
+    if (sent := _sent(row)) is not None:
+        return _result(attempt, sent.provider_message_id or "", "ALREADY_SENT", _moment(row))
     try:
-        letter, company = _prepare(attempt)
+        letter = _prepare(attempt)
     except Invalid as error:
         _fail(attempt, error.code, error.reason)
         raise jobs.Unrecoverable(error.code) from None
-    return _send(attempt, letter, company)
+    return _send(attempt, letter)
 
 
-def _sent_already(data: EmailSendJobData) -> EmailLog | None:
-    return EmailLog.objects.filter(
-        outbox_id=data.outboxId, company_id=data.companyId, status=Status.SENT
-    ).first()
+def _find(data: EmailSendJobData) -> OutboxEmail | None:
+    """The email of the job, with all that is looked at before it is sent, and the moment."""
+    found = (
+        OutboxEmail.objects.filter(pk=data.outboxId, company_id=data.companyId)
+        .select_related("company", "recipient", "html", "log")
+        .only(*_LOOKED_AT)
+        .annotate(moment=Now())
+    )
+    return next(iter(found), None)
 
 
-def _prepare(attempt: Attempt) -> tuple[Letter, Company]:
+def _moment(row: OutboxEmail) -> datetime:
+    """When the row was read, by the database's clock."""
+    found: datetime = row.moment  # type: ignore[attr-defined]
+    return found
+
+
+def _sent(row: OutboxEmail) -> EmailLog | None:
+    log: EmailLog | None = getattr(row, "log", None)
+    return log if log is not None and log.status == Status.SENT else None
+
+
+def _prepare(attempt: Attempt) -> Letter:
     """The email is SENT_ATTEMPT, and its letter is what was validated."""
-    data = attempt.data
-    with transaction.atomic():
-        row = OutboxEmail.objects.select_related("company", "recipient", "html").filter(
-            pk=data.outboxId
-        ).first()  # fmt: skip
-        if row is None or row.company_id != data.companyId:
-            raise Invalid("OUTBOX_NOT_FOUND", "there is no such email of this company")
-        _refuse_late(row)
-        # One that was under way stays so until it is known what became of it.
-        is_under_way = row.status == Status.SENT_ATTEMPT
-        if not is_under_way:
-            states.outbox.move(row, Status.RECEIVED, by="worker")
-        body = validations.validate(data, row)
-        if not is_under_way:
-            states.outbox.move(row, Status.VALIDATED, by="worker")
-            states.outbox.move(row, Status.SENT_ATTEMPT, by="worker", attempts=attempt.number)
-        _take(attempt)
+    _refuse_late(attempt.row)
+    body = validations.validate(attempt.data, attempt.row)
+    _take(attempt)
     try:
-        return compose(data, row, body), row.company
+        return compose(attempt.data, attempt.row, body)
     except UnsafeLetter as error:
         raise Invalid("INVALID_EMAIL", str(error)) from None
 
 
 def _take(attempt: Attempt) -> None:
     """The email is this attempt's; an older one that thaws now hands nothing over any more."""
-    run = attempt.ctx.attempt
-    rows = OutboxEmail.objects.filter(pk=attempt.data.outboxId, run__lte=run)
-    if not rows.update(run=run, attempts=attempt.number):
-        raise Failed("a later attempt has the email")
+    row, run, number = attempt.row, attempt.ctx.attempt, attempt.number
+    is_ours = Q(run__lte=run)
+    # One that was under way stays so until it is known what became of it.
+    if row.status == Status.SENT_ATTEMPT:
+        rows = OutboxEmail.objects.filter(is_ours, pk=row.pk)
+        if not rows.update(run=run, attempts=number):
+            raise Failed("a later attempt has the email")
+        return
+    try:
+        states.outbox.walk(
+            row, states.STARTED, given=is_ours, by="worker", run=run, attempts=number
+        )
+    except jobs.StaleState:
+        raise Failed("another attempt has the email") from None
 
 
 def _begin(attempt: Attempt) -> None:
@@ -108,13 +138,13 @@ def _begin(attempt: Attempt) -> None:
 
 
 def _refuse_late(row: OutboxEmail) -> None:
-    if row.status not in (Status.SENT_ATTEMPT, Status.SENT) and now() >= row.expires_at:
+    if row.status not in (Status.SENT_ATTEMPT, Status.SENT) and _moment(row) >= row.expires_at:
         raise Invalid("EXPIRED", "its time is over")
 
 
-def _send(attempt: Attempt, letter: Letter, company: Company) -> dict[str, Any]:
-    provider = OutboxEmail.objects.values_list("provider", flat=True).get(pk=letter.outbox_id)
-    rerun = company.on_doubt == Company.OnDoubt.RESEND
+def _send(attempt: Attempt, letter: Letter) -> dict[str, Any]:
+    provider = attempt.row.provider
+    rerun = attempt.row.company.on_doubt == Company.OnDoubt.RESEND
 
     def call() -> dict[str, str]:
         delivery = breaker(provider).call(
@@ -191,20 +221,20 @@ def _message_id(outcome: Any, letter: Letter) -> str:
 
 
 def _finish(attempt: Attempt, message_id: str) -> dict[str, Any]:
-    """The email is SENT, and its log says so, in one transaction."""
-    data, moment = attempt.data, now()
+    """The email is SENT, and its log says so, in one transaction; unless somebody has noted it."""
+    data, row = attempt.data, attempt.row
     reason = ""
     if attempt.refused:
         shown = ", ".join(mask_email(address) for address in attempt.refused)
         reason = f"not taken for {shown}"
     with transaction.atomic():
-        row = OutboxEmail.objects.select_for_update(no_key=True).get(pk=data.outboxId)
-        if row.status != Status.SENT:
-            _write_log(attempt, row, Status.SENT, moment, message_id=message_id)
+        moment = now()
+        with suppress(jobs.StaleState):
             states.outbox.move(
-                row, Status.SENT, by="worker", processed_at=moment, in_doubt=False,
-                error_code="", error_reason=reason,
+                row, Status.SENT, expect=states.UNTOLD, by="worker", processed_at=moment,
+                in_doubt=False, error_code="", error_reason=reason,
             )  # fmt: skip
+            _write_log(attempt, row, Status.SENT, moment, message_id=message_id)
     attempt.ctx.log.info("email %s sent to %s", data.outboxId, mask_email(data.to))
     return _result(attempt, message_id, "SENT", moment)
 
@@ -226,7 +256,7 @@ def _after(attempt: Attempt, error: ProviderError) -> BaseException:
 
 def _put_off(attempt: Attempt, code: str, reason: str) -> None:
     states.outbox.move(
-        attempt.data.outboxId, Status.RETRY_SCHEDULED, expect=Status.SENT_ATTEMPT, by="worker",
+        attempt.row, Status.RETRY_SCHEDULED, expect=Status.SENT_ATTEMPT, by="worker",
         error_code=code, error_reason=shown(reason), attempts=attempt.number,
     )  # fmt: skip
 
@@ -261,19 +291,22 @@ def _write_log(
     code: str = "",
 ) -> None:  # fmt: skip
     is_sent = status == Status.SENT
-    EmailLog.objects.update_or_create(
-        outbox=row,
-        defaults={
-            "company_id": row.company_id,
-            "status": status,
-            "provider": row.provider,
-            "provider_message_id": message_id or None,
-            "attempts": attempt.number,
-            "duration_ms": _elapsed(attempt),
-            "error_code": code,
-            "sent_at": moment if is_sent else None,
-            "failed_at": None if is_sent else moment,
-        },
+    told: dict[str, Any] = {
+        "company_id": row.company_id,
+        "status": status,
+        "provider": row.provider,
+        "provider_message_id": message_id or None,
+        "attempts": attempt.number,
+        "duration_ms": _elapsed(attempt),
+        "error_code": code,
+        "sent_at": moment if is_sent else None,
+        "failed_at": None if is_sent else moment,
+    }
+    EmailLog.objects.bulk_create(
+        [EmailLog(outbox_id=row.pk, **told)],
+        update_conflicts=True,
+        unique_fields=["outbox"],
+        update_fields=[name.removesuffix("_id") if name == "company_id" else name for name in told],
     )
 
 

@@ -25,7 +25,7 @@ TOLD: dict[str, Any] = {
         "application/problem+json": {
             "schema": {
                 "type": "object",
-                # Where the address is no email's, the core answers, without the envelope.
+                # Where the method is not one of the address's, the core answers, without it.
                 "required": ["type", "title", "status", "detail", "code", "request_id"],
                 "properties": {
                     **dict.fromkeys(["type", "title", "detail", "instance"], _TEXT),

@@ -219,14 +219,15 @@ class IllegalMove(MachineError):
 
 
 class StaleState(MachineError):
-    """The row is in another state than the caller expected; nothing was written."""
+    """The row is not as the caller expected, mostly in another state; nothing was written."""
 
     def __init__(
         self, subject: str, current: str, expected: tuple[str, ...], allowed: tuple[str, ...]
     ) -> None:
         self.current, self.expected, self.allowed = current, expected, allowed
         wanted = " or ".join(map(repr, expected))
-        super().__init__(f"{subject} is {current!r}, not {wanted} as expected; {_ways(allowed)}")
+        other = f"not {wanted} as expected" if expected else "but not as it was given"
+        super().__init__(f"{subject} is {current!r}, {other}; {_ways(allowed)}")
 
 
 def _ways(allowed: tuple[str, ...]) -> str:

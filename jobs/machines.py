@@ -9,6 +9,7 @@
     }, on_move=announce)
 
     plans.move(plan, "ready", by=user.username, why="complete", reviewed_at=now)
+    plans.walk(plan, ["ready", "approved"], by="nightly check")
     plans.move_many(Plan.objects.filter(owner=owner), "draft", expect="ready")
 
 A move is an UPDATE that names the state it leaves, in the caller's transaction; it happens, with
@@ -20,11 +21,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.expressions import BaseExpression
 
 from jobs.errors import IllegalMove, MachineError, StaleState
@@ -48,6 +50,8 @@ class Moved:
     """The other columns that were set with the move."""
     using: str = "default"
     """The database alias of the transaction."""
+    instance: models.Model | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The row as the caller had it in memory, where it did: as it was before the move."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Moves:
 
 
 OnMove = Callable[[Moved], object]
+OnMoves = Callable[[Sequence[Moved]], object]
 
 
 class Edge:
@@ -78,22 +83,35 @@ class Edge:
 Edges = Mapping[Any, States] | Sequence[Edge]
 
 
-def machine(model: type[M], field: str, edges: Edges, on_move: OnMove | None = None) -> Machine[M]:
+def machine(
+    model: type[M],
+    field: str,
+    edges: Edges,
+    on_move: OnMove | None = None,
+    on_moves: OnMoves | None = None,
+) -> Machine[M]:
     """The machine of the model's field; raises MachineError where the edges make no sense.
 
     ``edges`` maps each state to those it may become, or is a list of ``Edge`` with names and
-    meanings. ``on_move`` is called with a ``Moved`` in the transaction of every move.
+    meanings. ``on_move`` is called with a ``Moved`` in the transaction of every move; ``on_moves``
+    with all that one call has moved, for whoever writes them down together.
     """
-    return Machine(model, field, edges, on_move)
+    return Machine(model, field, edges, on_move, on_moves)
 
 
 class Machine(Generic[M]):
     """Moves rows of a model along declared edges, and refuses everything else."""
 
     def __init__(
-        self, model: type[M], field: str, edges: Edges, on_move: OnMove | None = None
+        self,
+        model: type[M],
+        field: str,
+        edges: Edges,
+        on_move: OnMove | None = None,
+        on_moves: OnMoves | None = None,
     ) -> None:
-        self.model, self.field, self._on_move = model, field, on_move
+        self.model, self.field = model, field
+        self._on_move, self._on_moves = on_move, on_moves
         self._label, self._pk = f"{model.__name__}.{field}", model._meta.pk
         self.edges = _as_edges(edges)
         self.states = self._validated()
@@ -120,6 +138,7 @@ class Machine(Generic[M]):
         to: str,
         *,
         expect: States | None = None,
+        given: Q | None = None,
         by: str = "",
         why: str = "",
         **fields: Any,
@@ -127,22 +146,47 @@ class Machine(Generic[M]):
         """The row is in the state ``to``, and ``fields`` are set; answers where it came from.
 
         ``row`` is an instance, which is brought up to date and is expected to be in the state that
-        it shows, or a primary key. ``expect`` names the states that it may be found in instead.
-        Raises IllegalMove, StaleState or the model's DoesNotExist; then nothing was written.
+        it shows, or a primary key. ``expect`` names the states that it may be found in instead,
+        ``given`` what else must hold of it. Raises IllegalMove, StaleState or the model's
+        DoesNotExist; then nothing was written.
         """
+        [moved] = self.walk(row, [to], expect=expect, given=given, by=by, why=why, **fields)
+        return moved
+
+    def walk(
+        self,
+        row: M | Any,
+        path: Iterable[str],
+        *,
+        expect: States | None = None,
+        given: Q | None = None,
+        by: str = "",
+        why: str = "",
+        **fields: Any,
+    ) -> tuple[Moved, ...]:
+        """The row has gone through the states of the path; answers its moves in their order.
+
+        All of them or none, like one ``move``: the row is written once, with the last state and
+        ``fields``, which belong to the last move.
+        """
+        states = self._path(path)
         instance = row if isinstance(row, self.model) else None
         pk = self._pk.to_python(row) if instance is None else instance.pk
         expected = self._expected(instance, expect)
-        columns = self._columns(str(to), fields)
+        likely = str(getattr(instance, self.field)) if instance else "".join(expected[:1])
+        columns = {**self._columns(states[-1], fields), self.field: states[-1]}
         using = router.db_for_write(self.model, instance=instance)
         with transaction.atomic(using=using):
-            source = self._lock(using, pk, str(to), expected)
-            self._rows(using).filter(pk=pk).update(**{**columns, self.field: str(to)})
-            moved = Moved(self.model, pk, self.field, source, str(to), by, why, dict(fields), using)
-            if self._on_move is not None:
-                self._on_move(moved)
+            found = self._rows(using).filter(pk=pk)
+            source = self._enter(found, pk, states, expected, likely, given, columns)
+            moved = tuple(
+                Moved(self.model, pk, self.field, left, to, by, why,
+                      dict(fields) if number == len(states) else {}, using, instance)
+                for number, (left, to) in enumerate(pairwise((source, *states)), start=1)
+            )  # fmt: skip
+            self._tell(moved)
         if instance is not None:
-            self._bring_up_to_date(instance, {**columns, self.field: str(to)})
+            self._bring_up_to_date(instance, columns)
         return moved
 
     def move_many(
@@ -178,9 +222,7 @@ class Machine(Generic[M]):
                 Moved(self.model, pk, self.field, source, target, by, why, dict(fields), using)
                 for pk, source in legal.items()
             )
-            if self._on_move is not None:
-                for each in moved:
-                    self._on_move(each)
+            self._tell(moved)
         return Moves(moved, {pk: s for pk, s in found.items() if pk not in legal})
 
     def table(self) -> str:
@@ -203,26 +245,52 @@ class Machine(Generic[M]):
 
     # ---- one row
 
-    def _lock(self, using: str, pk: Any, to: str, expected: tuple[str, ...]) -> str:
+    def _enter(
+        self,
+        row: QuerySet[M],
+        pk: Any,
+        path: tuple[str, ...],
+        expected: tuple[str, ...],
+        likely: str,
+        given: Q | None,
+        columns: dict[str, Any],
+    ) -> str:
+        """The row has the columns; answers the state that it has left for the first of the path."""
+        wanted = row if given is None else row.filter(given)
+        # Nobody has to be asked first: the row is written if it is in the state that is likely.
+        there = wanted.filter(**{self.field: likely})
+        if likely in expected and path[0] in self.ways(likely) and there.update(**columns):
+            return likely
+        source = self._lock(row, pk, path[0], expected)
+        if given is not None and not wanted.exists():
+            raise StaleState(self._subject(pk), source, (), self.ways(source))
+        row.update(**columns)
+        return source
+
+    def _lock(self, row: QuerySet[M], pk: Any, to: str, expected: tuple[str, ...]) -> str:
         """The state of the locked row, from which it may go."""
-        found = (
-            self._rows(using)
-            .filter(pk=pk)
-            .select_for_update(no_key=True)
-            .values_list(self.field, flat=True)
-            .first()
-        )
+        locked = row.select_for_update(no_key=True).values_list(self.field, flat=True)
+        found = locked.first()
         if found is None:
-            if self._rows(using).filter(pk=pk).exists():
+            if row.exists():
                 raise MachineError(f"{self._label} of {pk!r} is NULL, which is no state")
             missing = cast("Any", self.model).DoesNotExist
             raise missing(f"{self.model.__name__} {pk!r} does not exist")
-        subject = f"{self.model.__name__} {pk}"
         if expected and found not in expected:
-            raise StaleState(subject, found, expected, self.ways(found))
+            raise StaleState(self._subject(pk), found, expected, self.ways(found))
         if to not in self.ways(found):
-            raise IllegalMove(subject, found, to, self.ways(found))
+            raise IllegalMove(self._subject(pk), found, to, self.ways(found))
         return str(found)
+
+    def _subject(self, pk: Any) -> str:
+        return f"{self.model.__name__} {pk}"
+
+    def _tell(self, moved: tuple[Moved, ...]) -> None:
+        if self._on_move is not None:
+            for each in moved:
+                self._on_move(each)
+        if self._on_moves is not None and moved:
+            self._on_moves(moved)
 
     def _rows(self, using: str) -> QuerySet[M]:
         # A manager of the project's own may hide rows.
@@ -237,6 +305,18 @@ class Machine(Generic[M]):
                 raise MachineError(f"{self._label}: expect names no state")
             return states
         return () if instance is None else (str(getattr(instance, self.field)),)
+
+    def _path(self, path: Iterable[str]) -> tuple[str, ...]:
+        """The states of the path, each of which may become the next."""
+        states = _several(path)
+        if not states:
+            raise MachineError(f"{self._label}: path names no state")
+        for state in states:
+            self._known(state, "to")
+        for left, to in pairwise(states):
+            if to not in self.ways(left):
+                raise MachineError(f"{self._label}: path: {left!r} cannot become {to!r}")
+        return states
 
     def _columns(self, to: str, fields: dict[str, Any]) -> dict[str, Any]:
         """What is set besides the state, checked, with the columns that Django sets on a save."""

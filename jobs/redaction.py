@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -246,9 +247,43 @@ def _symbol(found: re.Match[str]) -> str:
 
 # ---- the values of the running job
 
-_scrubbers: ContextVar[tuple[frozenset[str], re.Pattern[str] | None] | None] = ContextVar(
-    "scrubbers", default=None
-)
+_TWINS = "\u0130\u0131\u017f\u212a"
+"""The letters beyond ASCII that are the same as some of ASCII where case does not count."""
+
+
+class _Scrubber:
+    """Hides values. Compiling what finds them costs more than most jobs have texts for."""
+
+    def __init__(self, values: frozenset[str]) -> None:
+        self.values = values
+
+    @cached_property
+    def _ways(self) -> list[str]:
+        return sorted({s for v in self.values for s in _spellings(v)}, key=lambda s: (-len(s), s))
+
+    @cached_property
+    def _in_ascii(self) -> list[str] | None:
+        """What has to be in a text of ASCII that has something to hide; None where all may be."""
+        if any(twin in way for way in self._ways for twin in _TWINS):
+            return None
+        return [way.lower() for way in self._ways if way.isascii()]
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(_anywhere, self._ways)), re.IGNORECASE)
+
+    def scrub(self, text: str) -> str:
+        if text.strip() in self.values:
+            return HIDDEN
+        if not self._ways or (text.isascii() and self._is_clean(text.lower())):
+            return text
+        return self._pattern.sub(HIDDEN, text)
+
+    def _is_clean(self, text: str) -> bool:
+        return self._in_ascii is not None and not any(way in text for way in self._in_ascii)
+
+
+_scrubbers: ContextVar[_Scrubber | None] = ContextVar("scrubbers", default=None)
 
 
 @contextmanager
@@ -256,11 +291,7 @@ def scrubbing(values: Iterable[str]) -> Iterator[None]:
     """Inside of the block, every text that is redacted loses these very values."""
     found = frozenset(values) - {""}
     before = _scrubbers.get()
-    if before is not None:
-        found |= before[0]
-    spellings = sorted({s for v in found for s in _spellings(v)}, key=lambda s: (-len(s), s))
-    pattern = re.compile("|".join(map(_anywhere, spellings)), re.IGNORECASE) if spellings else None
-    token = _scrubbers.set((found, pattern))
+    token = _scrubbers.set(_Scrubber(found if before is None else found | before.values))
     try:
         yield
     finally:
@@ -291,12 +322,7 @@ def _anywhere(spelling: str) -> str:
 
 def _scrub(text: str) -> str:
     scrubber = _scrubbers.get()
-    if scrubber is None:
-        return text
-    values, pattern = scrubber
-    if text.strip() in values:
-        return HIDDEN
-    return pattern.sub(HIDDEN, text) if pattern is not None else text
+    return text if scrubber is None else scrubber.scrub(text)
 
 
 def scrub_json(text: str) -> str:

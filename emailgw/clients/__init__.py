@@ -17,7 +17,7 @@ from emailgw import config
 from emailgw.clients import esp
 from emailgw.clients.smtp import SmtpBackend
 from emailgw.errors import NotSent
-from emailgw.letters import Letter, UnsafeLetter, check
+from emailgw.letters import Letter, UnsafeLetter, checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ def deliver(
     are put off, where there is no next time.
     """
     try:
-        check(letter)
+        content = checked(letter)
     except UnsafeLetter as error:
         raise NotSent("INVALID_EMAIL", str(error)) from None
     known = config.settings().provider(provider)
     # With a name of its own a backend takes nothing from the settings of Django's usual mail.
     backend: Any = import_string(known.backend)(alias=provider, **known.options)
     if isinstance(backend, SmtpBackend):
-        refused = backend.hand_over(letter, begin, give_up_copies=is_last)
+        refused = backend.hand_over(letter, content, begin, give_up_copies=is_last)
         return Delivery(letter.message_id, refused)
     begin()
     return Delivery(esp.hand_over(backend, letter))

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.generator import BytesGenerator
+from email.message import Message
 from io import BytesIO
 from typing import Any
 
@@ -20,10 +21,10 @@ from emailgw.letters import Letter
 _LATER = frozenset({421, 450, 451, 452, 454})
 
 
-def on_the_wire(letter: Letter) -> bytes:
-    """The letter as SMTP wants it, of whatever kind Django's message is."""
+def on_the_wire(content: Message[Any, Any]) -> bytes:
+    """The content as SMTP wants it, of whatever kind Django's message is."""
     written = BytesIO()
-    BytesGenerator(written, mangle_from_=False).flatten(letter.message.message(), linesep="\r\n")
+    BytesGenerator(written, mangle_from_=False).flatten(content, linesep="\r\n")
     return written.getvalue()
 
 
@@ -36,7 +37,12 @@ class SmtpBackend(EmailBackend):
         super().__init__(timeout=patience, **kwargs)
 
     def hand_over(
-        self, letter: Letter, begin: Callable[[], None], *, give_up_copies: bool = False
+        self,
+        letter: Letter,
+        content: Message[Any, Any],
+        begin: Callable[[], None],
+        *,
+        give_up_copies: bool = False,
     ) -> dict[str, str]:
         """The server has the letter; answers the copies that it refused, with its reasons.
 
@@ -47,14 +53,14 @@ class SmtpBackend(EmailBackend):
             with _definite():
                 self.open()
                 server: Any = self.connection
-                content = on_the_wire(letter)
+                written = on_the_wire(content)
                 server.ehlo_or_helo_if_needed()
                 _expect(server.mail(letter.message.from_email), 250)
                 refused = self._address(server, letter.envelope, give_up_copies)
                 _expect(server.docmd("DATA"), 354)
             begin()
             try:
-                transmit(server, content)
+                transmit(server, written)
                 code, answer = server.getreply()
             except (OSError, smtplib.SMTPException) as error:
                 self._forget()

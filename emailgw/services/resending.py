@@ -35,7 +35,7 @@ def resend(outbox_id: UUID, *, by: By, reason: str, even_if_sent: bool = False) 
         if row is None:
             raise Refused("NOT_FOUND", "there is no such email")
         if row.status not in (Status.FAILED, Status.EXPIRED) and not row.in_doubt:
-            raise Refused("CONFLICT", f"it is {row.get_status_display()}")
+            raise Refused("CONFLICT", f"it is {row.status}")
         if even_if_sent and not row.in_doubt:
             raise Refused("CONFLICT", "it is not in doubt")
         row.expires_at = now() + timedelta(seconds=TTL)

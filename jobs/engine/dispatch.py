@@ -73,6 +73,7 @@ class Dispatcher:
         self._feeds: dict[str, _Feed] = {}
         self._live_at = self._stock_at = 0.0
         self._synced_at: float | None = None
+        self._rated_keys: list[str] = []
         self._stock_workers = rq.StockWorkers()
         self._stock: dict[str, int] = {}
         self._known: set[str] = set()
@@ -147,6 +148,7 @@ class Dispatcher:
         moment = time.monotonic()
         if self._synced_at is None or moment - self._synced_at >= admission.SYNC_INTERVAL:
             admission.sync_limits()
+            self._rated_keys = [scope for (scope,) in sql.rows(_RATED_KEYS)]
             self._synced_at = moment
 
     def _look_who_lives(self) -> None:
@@ -188,24 +190,15 @@ class Dispatcher:
 
     def _until_next(self) -> float:
         tick = self._reconciler.pause
-        [moments] = sql.rows(_NEXT)
-        waits = [float(moment) for moment in moments if moment is not None]
-        return min(tick, max(0.005, min(waits, default=tick)))
+        [(wait,)] = sql.bound_rows("SELECT jobs_next_round(%s)", [self._rated_keys])
+        return min(tick, max(0.005, tick if wait is None else wait))
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True
 
 
-# Seconds until the next job's time comes, and until a bucket that was emptied holds what one round
-# may take.
-_NEXT = """
-SELECT (SELECT extract(epoch FROM min(run_at) - jobs_clock())::float8 FROM jobs_job
-    WHERE state = 'pending' AND wait = 1),
-  (SELECT min((enough - have) / per_second) FROM (
-    SELECT per_second, greatest(1, least(burst, per_second * 0.02)) AS enough,
-      tokens + per_second * extract(epoch FROM jobs_clock() - refilled_at)::float8 AS have
-    FROM jobs_limiter WHERE scope >= 'kind' AND per_second > 0
-      AND (closed_until IS NULL OR closed_until <= jobs_clock())) AS bucket WHERE have < enough)
+_RATED_KEYS = """
+SELECT scope FROM jobs_limiter WHERE scope < 'kind' AND key IS NULL AND per_second > 0
 """
 
 
@@ -217,17 +210,10 @@ def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
     return [(i, t) for i, t in sql.repeating(lambda: sql.bound_rows(statement, parameters))]
 
 
-_PROMOTE = """
-WITH due AS MATERIALIZED (SELECT id FROM jobs_job
-  WHERE state = 'pending' AND wait = 1 AND run_at <= jobs_clock()
-  ORDER BY run_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE jobs_job j SET wait = 0 FROM due WHERE j.id = due.id
-"""
-
-
 def promote(limit: int = 2000) -> int:
     """Jobs whose time has come are ready."""
-    return sql.repeating(lambda: sql.run(_PROMOTE, [limit]))
+    [(promoted,)] = sql.repeating(lambda: sql.bound_rows("SELECT jobs_promote(%s)", [limit]))
+    return int(promoted)
 
 
 def with_ready_jobs(queues: set[str]) -> set[str]:

@@ -30,6 +30,8 @@ FUNCTIONS = (
     "jobs_refuse",
     "jobs_enqueue",
     "jobs_dispatch",
+    "jobs_promote",
+    "jobs_next_round",
     "jobs_rooms",
     "jobs_take_slots",
     "jobs_take_limits",

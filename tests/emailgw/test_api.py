@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from emailgw import looking
 from emailgw.models import Company, OutboxEmail
@@ -108,6 +109,37 @@ def test_every_refusal_has_the_envelope(caller: Caller, company: Company) -> Non
         assert set(answer.data["error"]) == {
             "code", "message", "requestId", "timestamp", "details",
         }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/emails/none"), ("GET", "/emails/11111111-1111-4111-8111-11111111111"),
+        ("POST", "/emails/none/resend"), ("GET", "/email/batches/none"), ("DELETE", "/emails/a/b"),
+        ("POST", "/email/suppressions/none/lift"), ("PUT", "/email/none"),
+    ],
+)  # fmt: skip
+def test_an_address_that_is_no_emails_is_refused_like_any_other(
+    caller: Caller, method: str, path: str
+) -> None:
+    answer = caller(method, path, {"reason": "x"} if method == "POST" else None)
+    assert (answer.status_code, answer.data["error"]["code"]) == (404, "NOT_FOUND")
+    assert answer.data["error"]["requestId"] == answer["X-Request-ID"]
+    unknown = caller(method, path, None, Authorization="Bearer none")
+    assert (unknown.status_code, unknown.data["error"]["code"]) == (401, "UNAUTHORIZED")
+
+
+def test_a_refusal_names_states_by_their_codes_whatever_language_is_spoken(
+    caller: Caller, company: Company, sink: Sink
+) -> None:
+    made = caller("POST", "/email/send", {"email": factories.request()}).data["outboxId"]
+    for status in ("ENQUEUED", "SENT_ATTEMPT", "SENT"):
+        OutboxEmail.objects.update(status=status)
+        with translation.override("pt-br"):
+            answer = caller(
+                "POST", f"/emails/{made}/resend", {"reason": "x"}, Accept_Language="pt-br"
+            )
+        assert (answer.status_code, answer.data["error"]["message"]) == (409, f"it is {status}")
 
 
 def test_a_mebibyte_of_content_passes_and_no_more(caller: Caller, company: Company) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jobs
-from emailgw import services, states
+from emailgw import pipeline, services, states
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail, StoredHtml
 from emailgw.requests import parse
 from emailgw.services import resend
@@ -78,6 +78,26 @@ def test_what_was_sent_is_never_sent_again(company: Company, sink: Sink) -> None
     assert len(sink.taken) == 1
     with pytest.raises(jobs.NotAllowed):
         jobs.replay(row.pk, by="test", reason="again")
+
+
+def test_a_send_asks_the_database_for_little(
+    company: Company, sink: Sink, django_assert_max_num_queries: Any, monkeypatch: Any
+) -> None:
+    """What one costs decides how many leave in a second: see ``benchmarks``."""
+    row, run = accept(company), pipeline.run
+    seen: list[str] = []
+
+    def counted(ctx: jobs.Context, data: Any) -> Any:
+        with django_assert_max_num_queries(15) as queries:
+            result = run(ctx, data)
+        seen.extend(query["sql"] for query in queries)
+        return result
+
+    monkeypatch.setattr(pipeline, "run", counted)
+    assert run_jobs().succeeded == 1
+    assert story(row) == ["CREATED", "RECEIVED", "VALIDATED", "SENT_ATTEMPT", "SENT"]
+    written = [sql for sql in seen if sql.startswith('UPDATE "emailgw_outbox"')]
+    assert len(written) == 3, "taken, about to leave, sent"
 
 
 @pytest.mark.parametrize("answer", ["421 busy", "450 later", "451 later", "452 full", "454 tls"])

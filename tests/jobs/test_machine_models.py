@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 import jobs
 from jobs.machines import Moved
@@ -169,6 +170,110 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], problem: str) -> Non
     with pytest.raises(jobs.MachineError, match=problem):
         plans.move(plan, **arguments)
     assert stored(plan).status == "draft"
+
+
+# ---- several moves of one row
+
+
+def test_a_walk_goes_through_every_state_and_writes_the_row_once(
+    django_assert_num_queries: Any,
+) -> None:
+    plan = a_plan()
+    path = [Status.READY, Status.APPROVED, Status.PUBLISHED]
+    with django_assert_num_queries(6) as seen:  # the row, three events, a savepoint and its end
+        moves = plans.walk(plan, path, by="ann", why="in a hurry", title="t")
+    assert sum("UPDATE" in query["sql"] for query in seen) == 1
+    assert [(m.source, m.to) for m in moves] == [
+        ("draft", "ready"), ("ready", "approved"), ("approved", "published"),
+    ]  # fmt: skip
+    assert [dict(m.fields) for m in moves] == [{}, {}, {"title": "t"}]
+    assert announced() == [f"{plan.pk}: {m.source} > {m.to}, ann, in a hurry" for m in moves]
+    assert (plan.status, plan.title) == ("published", "t")
+    assert (stored(plan).status, stored(plan).title) == ("published", "t")
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "problem"),
+    [
+        (["ready", "published"], jobs.MachineError, "path: 'ready' cannot become 'published'"),
+        (["approved", "published"], jobs.IllegalMove, "is 'draft' and cannot become 'approved'"),
+        (["ready", "aproved"], jobs.MachineError, "no state; did you mean 'approved'"),
+        ([], jobs.MachineError, "path names no state"),
+    ],
+)
+def test_a_walk_that_cannot_be_gone_is_not_begun(
+    path: list[str], error: type[Exception], problem: str
+) -> None:
+    plan = a_plan()
+    for row in (plan, plan.pk):
+        with pytest.raises(error, match=problem):
+            plans.walk(row, path, title="t")
+    assert (stored(plan).status, stored(plan).title, announced()) == ("draft", "", [])
+
+
+def test_a_walk_is_undone_when_one_of_its_events_cannot_be_written() -> None:
+    def fail(moved: Moved) -> None:
+        if moved.to == "approved":
+            raise OSError("no outbox")
+        announce(moved)
+
+    failing = jobs.machine(Plan, "status", EDGES, on_move=fail)
+    plan = a_plan()
+    with pytest.raises(OSError, match="no outbox"):
+        failing.walk(plan, ["ready", "approved"])
+    assert (plan.status, stored(plan).status, announced()) == ("draft", "draft", [])
+
+
+def test_a_move_may_ask_for_more_than_the_state() -> None:
+    plan = a_plan(moves=3)
+    for row in (plan, plan.pk):
+        with pytest.raises(jobs.StaleState, match="is 'draft', but not as it was given") as caught:
+            plans.move(row, "ready", given=Q(moves__lt=3))
+        assert caught.value.current == "draft"
+    with pytest.raises(jobs.IllegalMove):
+        plans.move(plan, "published", given=Q(moves__lt=3))
+    plans.move(plan, "ready", given=Q(moves__lte=3), moves=4)
+    plans.move(plan.pk, "approved", given=Q(moves=4))
+    assert (stored(plan).status, stored(plan).moves) == ("approved", 4)
+
+
+def test_an_instance_is_moved_without_asking_where_it_is(django_assert_num_queries: Any) -> None:
+    quiet = jobs.machine(Plan, "status", EDGES)
+    plan = a_plan()
+    with django_assert_num_queries(3):  # a savepoint, the row, the savepoint's end
+        quiet.move(plan, "ready")
+    plan.status = "draft"
+    assert quiet.move(plan, "approved", expect=["failed", "ready"]).source == "ready"
+
+
+def test_all_that_one_call_moves_is_told_at_once() -> None:
+    told: list[list[tuple[Any, str, Any]]] = []
+    together = jobs.machine(
+        Plan, "status", EDGES,
+        on_moves=lambda moves: told.append([(m.pk, m.to, m.instance) for m in moves]),
+    )  # fmt: skip
+    plan, other = a_plan(), a_plan()
+    together.walk(plan, ["ready", "approved"])
+    together.move_many([other], "ready")
+    together.move_many([other], "ready")
+    together.move(other.pk, "draft")
+    assert told == [
+        [(plan.pk, "ready", plan), (plan.pk, "approved", plan)],
+        [(other.pk, "ready", None)], [(other.pk, "draft", None)],
+    ]  # fmt: skip
+
+
+def test_what_is_told_at_once_undoes_the_moves_by_raising() -> None:
+    def fail(moves: Sequence[Moved]) -> None:
+        raise OSError("no outbox")
+
+    failing = jobs.machine(Plan, "status", EDGES, on_moves=fail)
+    plan, other = a_plan(), a_plan()
+    with pytest.raises(OSError, match="no outbox"):
+        failing.walk(plan, ["ready", "approved"])
+    with pytest.raises(OSError, match="no outbox"):
+        failing.move_many([plan, other], "ready")
+    assert {stored(plan).status, stored(other).status} == {"draft"}
 
 
 # ---- many rows

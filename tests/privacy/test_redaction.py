@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import uuid
 from dataclasses import dataclass
@@ -227,6 +228,32 @@ def test_no_value_survives_in_a_text(value: str) -> None:
     with scrubbing([value]):
         shown = redact_text(f"<{value}> {value!r} {json.dumps(value)}")
     assert value not in shown.replace(HIDDEN, "") or value.strip() == ""
+
+
+def test_what_is_the_same_as_ascii_beyond_it_is_known() -> None:
+    """Texts of ASCII are not searched for values with other letters, unless these may be there."""
+    beyond = "".join(map(chr, range(0x80, 0x110000)))
+    found = set(re.findall(r"[\x00-\x7f]", beyond, re.IGNORECASE))
+    assert found == set(redaction._TWINS)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("Hunter2", "it was hunter2!", "it was ***!"),
+        ("hunter2", "IT WAS HUNTER2", "IT WAS ***"),
+        ("Jo\u00e3o da Silva", "para joao da silva", "para joao da silva"),
+        ("Jo\u00e3o da Silva", "para JO\u00c3O DA SILVA", "para ***"),
+        ("Jo\u00e3o da Silva", "para Jo\\xe3o da Silva", "para ***"),
+        ("me\u017f\u017fage", "a MESSAGE", "a ***"),
+        ("message", "a ME\u017f\u017fAGE", "a ***"),
+        ("\u212aelvin", "of kelvin", "of ***"),
+        ("ab", "AB about", "*** about"),
+    ],
+)
+def test_values_are_hidden_whatever_letters_they_have(value: str, text: str, shown: str) -> None:
+    with scrubbing([value]):
+        assert redact_text(text) == shown
 
 
 # ---- logs

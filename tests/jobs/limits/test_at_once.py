@@ -115,3 +115,24 @@ def _race(declare: Declare, seed: int, number: int) -> None:
     assert 1 <= most_at_once("CASE WHEN kind = 'test.a' THEN limit_key END") <= 2
     assert most_at_once("CASE WHEN kind = 'test.b' THEN limit_key END") == 1
     assert most_at_once("exclusive_key") == 1
+
+
+def test_a_round_touches_no_more_jobs_than_there_is_room_for(declare: Declare) -> None:
+    declare(A, concurrency=2)
+    for n in range(9):
+        many(A(), 3, tenant=f"tenant-{n}")
+    gone = fed()
+    assert len(gone) == 2
+    # A row that somebody has locked or changed says who.
+    [(touched,)] = sql(
+        "SELECT count(*) FROM jobs_job WHERE state = 'pending' AND xmax::text <> '0'"
+    )
+    assert touched == 0
+    served = []
+    for _ in range(9):
+        served += [row(job_id).tenant for job_id in gone]
+        for job_id in gone:
+            end(job_id)
+        gone = fed()
+    assert served[:9] == sorted(set(served)), "each has had its turn before anybody has another"
+    assert served[9:18] == served[:9]

@@ -78,6 +78,48 @@ def test_a_rate_per_key_gives_each_its_moment(declare: Declare, set_clock: SetCl
     assert gone == made[1:]
 
 
+def test_a_kind_whose_key_is_out_of_tokens_rests_until_the_next(
+    declare: Declare, set_clock: SetClock
+) -> None:
+    """Rounds come as often as jobs end; each would put jobs aside that the next has to fetch."""
+    set_clock(NOW)
+    declare(A, per_key=Limit(rate="20/s"))
+    made, gone = many(A(), 60, limit_key="x"), []
+    aside = 0
+    for hundredth in range(301):
+        set_clock(NOW + hundredth / 100 * SECOND)
+        promote()
+        for _ in range(3):
+            before = put_aside()
+            gone += fed(budget=10)
+            aside += max(0, put_aside() - before)
+        assert len(gone) == 1 + hundredth // 5 or len(gone) == 60
+    assert sorted(gone) == sorted(made)
+    assert aside < 2 * 60, "some are, for others are looked for now and then"
+
+
+def test_jobs_of_other_keys_are_found_behind_those_of_one_that_rests(
+    declare: Declare, set_clock: SetClock
+) -> None:
+    set_clock(NOW)
+    declare(A, per_key=Limit(rate="5/s"))
+    many(A(), 60, limit_key="x")
+    [other] = many(A(), 1, limit_key="y")
+    gone: list[Any] = []
+    for tenth in range(100):
+        set_clock(NOW + tenth / 10 * SECOND)
+        promote()
+        gone += fed(budget=10)
+        if other in gone:
+            break
+    assert len(gone) < 20, "it did not wait for all the others"
+
+
+def put_aside() -> int:
+    [(count,)] = sql("SELECT count(*) FROM jobs_job WHERE state = 'pending' AND wait = 1")
+    return int(count)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("where", ["kind", "queue", "key"])
 def test_several_dispatchers_never_exceed_a_rate(
