@@ -103,6 +103,8 @@ class Act:
     done: Any = ""
     """What to say afterwards, where ``run`` says nothing."""
     template: str = "jobs/admin/confirm.html"
+    press: Any = ""
+    """What the button of its page says, where that is not the label."""
     verb: str = ""
     """As ``jobs.operate.verbs`` and the audit call it, where the act is one of the platform's."""
 
@@ -209,7 +211,8 @@ def confirm(
         "media": page.media,
         "jd_site": page.admin_site.name,
         "is_fullwidth": True,
-        "title": str(act.label).rstrip("…"),
+        "title": (title := str(act.label).rstrip("…")),
+        "press": act.press or title,
         "subject": row,
         "act": act,
         "form": form,

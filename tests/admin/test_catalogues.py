@@ -21,7 +21,7 @@ JOBS = Path(__file__).parents[2] / "jobs"
 LANGUAGES = ["en", "it", "pt_BR"]
 MARKS = {
     "gettext": 1, "gettext_lazy": 1, "gettext_noop": 1, "ngettext": 2, "ngettext_lazy": 2,
-    "say": 1,
+    "say": 1, "say_many": 2,
 }  # fmt: skip
 """Functions that translate, and how many of their arguments are texts."""
 SOURCES = ("django.utils.translation", "jobs.operate.phrases")

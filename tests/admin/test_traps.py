@@ -72,11 +72,11 @@ def test_what_means_nothing_is_dead_and_says_why(admin_client: Client) -> None:
     with jobs.batch("A short one") as made:
         made.add(Echo(text="x"))
     page = f"batch/{made.id}/change/"
-    assert not is_dead(body(admin_client, page), "Cancel rest…")
+    assert not is_dead(body(admin_client, page), "Cancel the rest…")
     run_jobs()
     assert Batch.objects.get().state == "done"
     text = body(admin_client, page)
-    assert is_dead(text, "Cancel rest…") and is_dead(text, "Retry failed…")
+    assert is_dead(text, "Cancel the rest…") and is_dead(text, "Retry failed…")
     given = {"reason": "because"}
     assert admin_client.post(f"/admin/jobs/batch/{made.id}/do/cancel/", given).status_code == 409
     job = Job.objects.get()

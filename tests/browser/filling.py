@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import time, timedelta
+from math import sin
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from django.utils.safestring import SafeString
 import jobs
 from jobs.admin import components, panels, register_panel
 from jobs.engine import roll
+from jobs.engine.arrivals import OUTCOME
 from jobs.ids import uuid7
 from jobs.models import (
     Audit,
@@ -196,10 +198,13 @@ def drive(job_id: Any) -> None:
 
 
 def _minutes(now: Any) -> None:
-    """Three hours of statistics, so that charts have a curve."""
-    for n in range(180):
+    """Three hours of statistics and a little more, so that charts have whole curves."""
+    for n in range(190):
         at = (now - timedelta(minutes=n)).replace(second=0, microsecond=0)
-        for outcome, count in (("succeeded", 40 + n % 17), ("failed", n % 5), ("retried", n % 3)):
+        came, done = round(46 + 14 * sin(n / 21)), round(44 + 14 * sin((n + 6) / 21))
+        for outcome, count in (
+            (OUTCOME, came), ("succeeded", done), ("failed", n % 5), ("retried", n % 3),
+        ):  # fmt: skip
             _rows(
                 "INSERT INTO jobs_minute (kind, queue, outcome, minute, count, seconds, longest, "
                 "buckets) VALUES ('test.echo', 'default', %s, %s, %s, %s, 2, %s) "

@@ -182,7 +182,7 @@ def test_an_explanation_counts_nobody_elses_jobs() -> None:
     ids = [jobs.enqueue(Noop(), queue="q", tenant=name, exclusive="k").id for name in ("b", "a")]
     factories.sql("UPDATE jobs_job SET wait = 2")
 
-    assert "and 1 wait for it" in words_of(ids[1], Scope())
+    assert "and 1 waits for it" in words_of(ids[1], Scope())
     assert "and others wait for it" in words_of(ids[1], mine)
 
     ids = [jobs.enqueue(Noop(), queue="q", tenant=name).id for name in ("b", "a")]
