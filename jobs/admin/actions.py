@@ -211,8 +211,7 @@ def confirm(
         "media": page.media,
         "jd_site": page.admin_site.name,
         "is_fullwidth": True,
-        "title": (title := str(act.label).rstrip("…")),
-        "press": act.press or title,
+        "title": str(act.label).rstrip("…"),
         "subject": row,
         "act": act,
         "form": form,
@@ -222,6 +221,7 @@ def confirm(
         "back": back,
         **extra,
     }
+    data["press"] = act.press or data["title"]
     status = 200 if preview or not asked else 409 if why_not else 422
     return TemplateResponse(request, act.template, data, status=status)
 

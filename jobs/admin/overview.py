@@ -44,7 +44,7 @@ class OverviewAdmin(PlatformAdmin):
     list_template = "jobs/admin/overview.html"
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        return {"title": _("Background jobs"), **build(request, self.admin_site.name)}
+        return {"title": _("Overview"), **build(request, self.admin_site.name)}
 
 
 def build(request: HttpRequest, site: str) -> dict[str, Any]:

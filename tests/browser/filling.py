@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 
 import jobs
 from jobs.admin import components, panels, register_panel
+from jobs.admin.bulks import SURE
 from jobs.engine import roll
 from jobs.engine.arrivals import OUTCOME
 from jobs.ids import uuid7
@@ -70,6 +71,7 @@ def fill() -> dict[str, Any]:
         Permission.objects.filter(codename__in=["view_job", "view_batch", "view_deadletter"])
     )
     [(now,)] = _rows("SELECT jobs_clock()")
+    _called_off()
     with freeze_clock() as clock:
         for n in range(12):
             jobs.enqueue(Echo(text=f"letter {n}"), tenant=f"brand-{n % 3}", tags=["weekly"])
@@ -155,6 +157,14 @@ def fill() -> dict[str, Any]:
         "audit": Audit.objects.latest("at").pk,
         "counts": (Batch.objects.count(), Bulk.objects.count(), Schedule.objects.count()),
     }
+
+
+def _called_off() -> None:
+    """More jobs than can be retried without typing their number."""
+    draft = jobs.Draft(Noop(), queue="mailing", delay=86400)
+    jobs.enqueue_many([draft] * (SURE + 12))
+    _rows("UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock(), moved_by = 'ada', "
+          "move_reason = 'too early' WHERE queue = 'mailing'")  # fmt: skip
 
 
 def _webhooks() -> tuple[Webhook, WebhookDelivery]:
