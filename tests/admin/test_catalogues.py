@@ -139,9 +139,7 @@ def test_texts_are_found_in_code_and_templates() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("language", "title"), [("it", "Panoramica"), ("pt-br", "Visão geral")]
-)
+@pytest.mark.parametrize(("language", "title"), [("it", "Panoramica"), ("pt-br", "Visão geral")])
 def test_every_screen_speaks_the_language_of_its_reader(
     admin_client: Client, language: str, title: str
 ) -> None:
