@@ -103,10 +103,10 @@ class Act:
     done: Any = ""
     """What to say afterwards, where ``run`` says nothing."""
     template: str = "jobs/admin/confirm.html"
-    press: Any = ""
-    """What the button of its page says, where that is not the label."""
     verb: str = ""
     """As ``jobs.operate.verbs`` and the audit call it, where the act is one of the platform's."""
+    submit: Any = ""
+    """What the button that does it says, where that is not the label."""
 
 
 class When(forms.DateTimeField):
@@ -221,7 +221,6 @@ def confirm(
         "back": back,
         **extra,
     }
-    data["press"] = act.press or data["title"]
     status = 200 if preview or not asked else 409 if why_not else 422
     return TemplateResponse(request, act.template, data, status=status)
 

@@ -93,7 +93,7 @@ class BatchAdmin(PlatformAdmin):
             _cancel_means, tone="danger", verb="batch.cancel_rest"),
         Act("note", gettext_lazy("Note…"), "edit_job",
             lambda r, b, g: batches.note(b.pk, g["note"], by=principal(r)), form=NoteForm,
-            done=gettext_lazy("The note stands beside it."), press=gettext_lazy("Save"),
+            done=gettext_lazy("The note stands beside it."), submit=gettext_lazy("Save"),
             verb="batch.note"),
     )  # fmt: skip
 

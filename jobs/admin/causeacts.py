@@ -81,7 +81,7 @@ CAUSE_ACTS = (
         _not_state("ignored", "resolved"), verb="cause.reopen"),
     Act("note", gettext_lazy("Note…"), "resolve_deadletter",
         lambda r, c, g: str(causes.note(c.fingerprint, g["note"], by=principal(r)) and ""),
-        form=NoteForm, press=gettext_lazy("Save"), verb="cause.note"),
+        form=NoteForm, submit=gettext_lazy("Save"), verb="cause.note"),
 )  # fmt: skip
 
 

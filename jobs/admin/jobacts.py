@@ -139,7 +139,7 @@ ACTS = (
         lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
         verb="job.run_now"),
     Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
-        _edit_means, EditForm, press=gettext_lazy("Save"), verb="job.edit"),
+        _edit_means, EditForm, submit=gettext_lazy("Save"), verb="job.edit"),
     Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
         CancelForm, "danger", verb="job.cancel"),
     REVEAL,
