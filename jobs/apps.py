@@ -10,7 +10,7 @@ class JobsConfig(AppConfig):
     """Registers the models, finds every app's handlers and checks the settings."""
 
     name = "jobs"
-    verbose_name = _("Jobs")
+    verbose_name = _("Background jobs")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.formats import localize
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -17,7 +16,7 @@ from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act, NoteForm
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
-from jobs.admin.components import duration
+from jobs.admin.components import duration, number
 from jobs.admin.copying import api, cli
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import look
@@ -39,9 +38,9 @@ def bar(batch: Batch) -> dict[str, Any]:
     ]
     done = sum(int(part.value) for part in parts)
     if batch.total is None:
-        words = _("%(n)s ended so far, still being filled") % {"n": localize(done)}
+        words = _("%(n)s ended so far, still being filled") % {"n": number(done)}
     else:
-        words = _("%(n)s of %(m)s") % {"n": localize(done), "m": localize(batch.total)}
+        words = _("%(n)s of %(m)s") % {"n": number(done), "m": number(batch.total)}
     return {
         "svg": charts.stacked(parts, batch.total or max(done, 1), words),
         "words": words,
@@ -60,16 +59,16 @@ def _nothing_left(request: HttpRequest, batch: Batch) -> str:
 
 def _retry(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
     count = batches.retry_failed(batch.pk, by=principal(request), reason=given["reason"])
-    return _("%(n)s jobs wait for another attempt.") % {"n": localize(count)}
+    return _("%(n)s jobs wait for another attempt.") % {"n": number(count)}
 
 
 def _cancel(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
     count = batches.cancel_rest(batch.pk, by=principal(request), reason=given["reason"])
-    return _("%(n)s jobs were cancelled or asked to stop.") % {"n": localize(count)}
+    return _("%(n)s jobs were cancelled or asked to stop.") % {"n": number(count)}
 
 
 def _retry_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
-    found = [_("%(n)s failed jobs get another attempt.") % {"n": localize(batch.failed)},
+    found = [_("%(n)s failed jobs get another attempt.") % {"n": number(batch.failed)},
              _("Those that run on already, by a replay or under the same key, are left alone.")]  # fmt: skip  # noqa: E501
     if batch.state == "done":
         found.append(_("The batch is under way again, and its callbacks come once more."))
@@ -90,11 +89,12 @@ class BatchAdmin(PlatformAdmin):
     acts = (
         Act("retry", gettext_lazy("Retry failed…"), "retry_job", _retry, _no_failed, _retry_means,
             tone="primary", verb="batch.retry_failed"),
-        Act("cancel", gettext_lazy("Cancel rest…"), "cancel_job", _cancel, _nothing_left,
+        Act("cancel", gettext_lazy("Cancel the rest…"), "cancel_job", _cancel, _nothing_left,
             _cancel_means, tone="danger", verb="batch.cancel_rest"),
         Act("note", gettext_lazy("Note…"), "edit_job",
             lambda r, b, g: batches.note(b.pk, g["note"], by=principal(r)), form=NoteForm,
-            done=gettext_lazy("The note stands beside it."), verb="batch.note"),
+            done=gettext_lazy("The note stands beside it."), submit=gettext_lazy("Save"),
+            verb="batch.note"),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -152,10 +152,9 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "state": _state(batch),
         "final": batch.state == "done",
         "percent": 100 if batch.state == "done" else percent,
-        "say": f"{percent // 10 * 10} %",
+        "say": f"{percent // 10 * 10}%",
         "bar": shown,
-        "legend": charts.legend([p for p in shown["parts"] if p.value or p.tone in ("green", "red")]),  # noqa: E501
-        "left": max((batch.total or now.total) - shown["done"], 0),
+        "legend": charts.legend(_legend(shown, batch.total or now.total)),
         "so_far": now.total if batch.total is None else None,
         "rate": _rough(now.rate * 60),
         "eta": duration(_rough(now.eta)) if now.eta is not None else "",
@@ -173,6 +172,13 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "api": api("batch_get", batch.pk),
         "cli": cli("batches", "show", batch.pk),
     }  # fmt: skip
+
+
+def _legend(shown: dict[str, Any], total: int) -> list[Part]:
+    """What there is, and always how much went well and how much did not."""
+    found = [part for part in shown["parts"] if part.value or part.tone in ("green", "red")]
+    left = total - shown["done"]
+    return [*found, Part(_("not ended"), left, "track")] if left > 0 else found
 
 
 def _rough(number: float) -> int:

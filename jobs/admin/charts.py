@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from jobs.admin.components import duration
+from jobs.admin.components import duration, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def stacked(parts: Sequence[Part], total: float, label: str = "") -> SafeString:
         if width:
             pieces.append((f"{x:.3f}%", f"{width:.3f}%", part.tone))
         x += width
-    words = label or ", ".join(f"{part.label}: {localize(part.value)}" for part in parts)
+    words = label or ", ".join(f"{part.label}: {number(part.value)}" for part in parts)
     return format_html(
         '<svg class="jd-meter" width="100%" height="8" role="img" aria-label="{}">'
         '<rect width="100%" height="8" rx="4" class="jd-fill-track"/>{}</svg>',
@@ -52,7 +51,7 @@ def stacked(parts: Sequence[Part], total: float, label: str = "") -> SafeString:
 def meter(done: float, total: float | None, note: str = "") -> SafeString:
     """How far something is."""
     if not total:
-        return format_html('<span class="jd-progress">{} {}</span>', localize(done), note)
+        return format_html('<span class="jd-progress">{} {}</span>', number(done), note)
     percent = max(0, min(100, int(100 * done / total)))
     words = _("%(percent)d percent") % {"percent": percent}
     return format_html(
@@ -80,7 +79,7 @@ def legend(parts: Sequence[Part], values: bool = True) -> SafeString:
             '<span><svg width="10" height="10" aria-hidden="true"><rect width="10" height="10" '
             'rx="3" class="jd-fill-{}"/></svg>{}{}</span>',
             (
-                (p.tone, format_html("{} ", localize(p.value)) if values else "", p.label)
+                (p.tone, format_html("{} ", number(p.value)) if values else "", p.label)
                 for p in parts
             ),
         ),
@@ -136,24 +135,34 @@ def throughput(
     starts: Sequence[datetime], lines: Sequence[Line], marks: Sequence[tuple[datetime, str]] = ()
 ) -> SafeString:
     """Curves over time with their axes; marks are moments with a name."""
-    top = _round_up(max((v for line in lines for v in line.values), default=0))
+    most = max((v for line in lines for v in line.values), default=0)
+    top = _round_up(most)
     words = "; ".join(
         _("%(label)s: %(sum)s in all, at most %(most)s")
-        % {"label": line.label, "sum": localize(sum(line.values)), "most": localize(max([*line.values, 0]))}  # noqa: E501
+        % {"label": line.label, "sum": number(sum(line.values)), "most": number(max([*line.values, 0]))}  # noqa: E501
         for line in lines
     )  # fmt: skip
     return format_html(
         '<svg class="jd-chart" width="100%" height="190" role="img" aria-label="{}">{}'
         '<svg y="14" width="100%" height="150" viewBox="0 0 1000 150" '
-        'preserveAspectRatio="none" overflow="visible">{}</svg>{}{}{}</svg>',
+        'preserveAspectRatio="none" overflow="visible">{}</svg>{}{}{}{}</svg>',
         words,
         _grid(),
         format_html_join("", '<polyline points="{}" class="jd-line jd-line-{}"/>',
-                         ((_points(line.values, top), line.tone) for line in lines)),
+                         ((_points(line.values, top), line.tone) for line in lines if most)),
         _heights(top),
         _hours(starts),
         _marks(starts, marks),
+        "" if most else _nothing(),
     )  # fmt: skip
+
+
+def _nothing() -> SafeString:
+    """What an empty chart says, rather than a line along its foot."""
+    return format_html(
+        '<text x="50%" y="94" text-anchor="middle" class="jd-axis jd-chart-empty">{}</text>',
+        _("Nothing happened in this time."),
+    )
 
 
 def _points(values: Sequence[float], top: float) -> str:
@@ -174,7 +183,7 @@ def _grid() -> SafeString:
 
 def _heights(top: float) -> SafeString:
     """Over the curves, each with a rim that keeps it readable."""
-    rows = ((f"{10 + 150 * (1 - share):.0f}", localize(_plain(top * share))) for share in _SHARES)
+    rows = ((f"{10 + 150 * (1 - share):.0f}", number(_plain(top * share))) for share in _SHARES)
     return format_html_join("", '<text x="2" y="{}" class="jd-axis">{}</text>', rows)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
-from django.utils.formats import date_format, localize
+from django.utils.formats import date_format, localize, number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -85,6 +85,11 @@ def time_tag(value: datetime | float | None, how: str = "ago") -> SafeString:
     )  # fmt: skip
 
 
+def number(value: float) -> str:
+    """As people write numbers, thousands apart, whatever the site does elsewhere."""
+    return number_format(value, use_l10n=True, force_grouping=True)
+
+
 def duration(seconds: float | None) -> str:
     """So long, in two units at most."""
     if seconds is None:
@@ -95,12 +100,15 @@ def duration(seconds: float | None) -> str:
         return _("%(n)s s") % {"n": localize(round(seconds, 1))}
     minutes, rest = divmod(int(seconds), 60)
     if minutes < 60:
-        return _("%(m)d min %(s)d s") % {"m": minutes, "s": rest}
+        both = _("%(m)d min %(s)d s") if rest else _("%(m)d min")
+        return both % {"m": minutes, "s": rest}
     hours, minutes = divmod(minutes, 60)
     if hours < 24:
-        return _("%(h)d h %(m)d min") % {"h": hours, "m": minutes}
+        both = _("%(h)d h %(m)d min") if minutes else _("%(h)d h")
+        return both % {"h": hours, "m": minutes}
     days, hours = divmod(hours, 24)
-    return _("%(d)d d %(h)d h") % {"d": days, "h": hours}
+    both = _("%(d)d d %(h)d h") if hours else _("%(d)d d")
+    return both % {"d": days, "h": hours}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ class Capped:
     more: bool = False
 
     def __str__(self) -> str:
-        return f"{localize(self.value, use_l10n=True)}{'+' if self.more else ''}"
+        return f"{number(self.value)}{'+' if self.more else ''}"
 
     def __bool__(self) -> bool:
         return self.value > 0

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import path, reverse
-from django.utils.formats import localize
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
-from jobs import registry
+from jobs import conf, registry
 from jobs.admin import charts, jobpage, tables
 from jobs.admin.access import principal, visible
 from jobs.admin.acting import named
-from jobs.admin.actions import Act, Button, NoteForm, Reason, Until, confirm, site_of
+from jobs.admin.actions import Act, Button, Reason, confirm
 from jobs.admin.base import PlatformAdmin
-from jobs.admin.components import Capped
+from jobs.admin.causeacts import CAUSE_ACTS, CauseRow
+from jobs.admin.components import Capped, badge, duration, number
 from jobs.admin.copying import api, cli
 from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
 from jobs.admin.recent import recent_acts
@@ -29,6 +30,8 @@ from jobs.errors import JobsError, UnknownTarget
 from jobs.models import DeadLetter, Job
 from jobs.operate import causes, deadletters, search, stats
 
+MANY = 5
+"""Dead letters of one hour, below which no hour is unusual."""
 STATES = ("open", "retried", "replayed", "discarded", "expired")
 
 
@@ -94,64 +97,6 @@ ACTS = (
 )  # fmt: skip
 
 
-# ---- causes
-
-
-def _none_open(request: HttpRequest, cause: causes.Cause) -> str:
-    return "" if cause.open else _("No dead letter of it is open.")
-
-
-def _not_state(*states: str) -> Callable[[HttpRequest, Any], str]:
-    def why(request: HttpRequest, cause: causes.Cause) -> str:
-        return "" if cause.state in states else _("It has been decided about already.")
-
-    return why
-
-
-def _all(verb: Any) -> Any:
-    def run(request: HttpRequest, cause: causes.Cause, given: dict[str, Any]) -> tuple[str, str]:
-        made = verb(cause.fingerprint, by=principal(request), reason=given["reason"])
-        site = site_of(request)
-        return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
-
-    return run
-
-
-def _concerned(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
-    words = ngettext("It concerns %(n)s open dead letter.", "It concerns %(n)s open dead letters.",
-                     cause.open) % {"n": localize(cause.open)}  # fmt: skip
-    kinds = ", ".join(f"{kind}: {number}" for kind, number in cause.kinds.items())
-    return [words, _("Kinds, ever: %(kinds)s") % {"kinds": kinds},
-            _("A bulk operation does it, which can be followed and aborted.")]  # fmt: skip
-
-
-CAUSE_ACTS = (
-    Act("retry", gettext_lazy("Retry all…"), "resolve_deadletter", _all(causes.retry_all),
-        _none_open, _concerned, tone="primary", verb="cause.retry_all"),
-    Act("replay", gettext_lazy("Replay all as new…"), "resolve_deadletter",
-        _all(causes.replay_all), _none_open, _concerned, verb="cause.replay_all"),
-    Act("discard", gettext_lazy("Discard all…"), "resolve_deadletter", _all(causes.discard_all),
-        _none_open, _concerned, tone="danger", verb="cause.discard_all"),
-    Act("ignore", gettext_lazy("Ignore until…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.ignore(c.fingerprint, by=principal(r), reason=g["reason"],
-                                          until=g["until"]) and ""),
-        _not_state("open", "ignored"), form=Until, verb="cause.ignore"),
-    Act("resolve", gettext_lazy("Mark resolved…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.resolve(c.fingerprint, by=principal(r), reason=g["reason"])
-                            and ""),
-        _not_state("open", "ignored"),
-        lambda r, c: [_("It opens again by itself when it comes back.")],
-        verb="cause.resolve"),
-    Act("reopen", gettext_lazy("Reopen…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.reopen(c.fingerprint, by=principal(r), reason=g["reason"])
-                            and ""),
-        _not_state("ignored", "resolved"), verb="cause.reopen"),
-    Act("note", gettext_lazy("Note…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.note(c.fingerprint, g["note"], by=principal(r)) and ""),
-        form=NoteForm, verb="cause.note"),
-)  # fmt: skip
-
-
 @admin.register(DeadLetter)
 class DeadLetterAdmin(PlatformAdmin):
     """What waits for somebody's decision."""
@@ -193,13 +138,16 @@ class DeadLetterAdmin(PlatformAdmin):
              "reason": REASONS.get(d.reason, d.reason), "buttons": self.buttons(request, d, d.pk)}
             for d in found["rows"]
         ]  # fmt: skip
+        grouped = self._causes(request, cause)
+        one = cause and grouped and grouped[0]["cause"].sample[:200]
         return {
             **found,
             "title": _("Dead letters"),
+            **({"title": one, "jd_crumbs": self.crumbs()} if one else {}),
             "rows": listed,
             "state": state,
             "cause": cause,
-            "causes": self._causes(request, cause),
+            "causes": grouped,
             "hidden": [] if cause else self._decided(request),
             "health": None
             if cause or not principal(request).scope.is_everything
@@ -270,19 +218,6 @@ class DeadLetterAdmin(PlatformAdmin):
         }  # fmt: skip
 
 
-class CauseRow:
-    """A cause as the subject of a page that asks."""
-
-    def __init__(self, cause: causes.Cause) -> None:
-        self.cause, self.pk = cause, cause.fingerprint
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.cause, name)
-
-    def __str__(self) -> str:
-        return self.cause.sample
-
-
 def _health(request: HttpRequest) -> dict[str, Any]:
     """How old the oldest open one is, how many came in the last day, by the hour."""
     [(now,)] = sql.rows("SELECT jobs_clock()")
@@ -292,10 +227,22 @@ def _health(request: HttpRequest) -> dict[str, Any]:
         ""
     ]
     letters = [point.letters for point in points]
-    words = _("%(n)s dead letters in the last 24 hours") % {"n": localize(sum(letters))}
+    day, hour = sum(letters), sum(letters[-2:])  # the last point is what is left of a minute
+    words = _("%(n)s dead letters in the last 24 hours") % {"n": number(day)}
     return {
+        "verdict": verdict(oldest is not None, hour, day),
         "oldest": oldest,
-        "inflow": localize(sum(letters)),
-        "hour": localize(sum(letters[-2:])),
+        "inflow": number(day),
+        "hour": number(hour),
         "spark": charts.spark(letters, words, "red"),
+        "kept": duration(conf.settings().DEAD_LETTER_RETENTION.total_seconds()),
     }
+
+
+def verdict(any_open: bool, hour: int, day: int) -> SafeString:
+    """Whether somebody should look: how the last hour compares with those before it."""
+    if hour >= MANY and hour > 3 * (day - hour) / 23:
+        return badge("late", _("More than usual"))
+    if not any_open:
+        return badge("resolved", _("Nothing waits"))
+    return badge("retrying", _("Some came in")) if hour else badge("idle", _("None came in"))

@@ -10,12 +10,12 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
-from django.utils.formats import localize
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
+from jobs.admin.components import number
 from jobs.operate import exports
 
 FORMATS = {"csv": "text/csv", "jsonl": "application/jsonl"}
@@ -81,7 +81,7 @@ EXPORT = Act(
     "export", gettext_lazy("Export…"), "run_bulk", _run, form=ExportForm, verb="job.export",
     consequences=lambda r, j: [
         _("At most %(n)s jobs, the newest first, without payloads.")
-        % {"n": localize(exports.MOST)},
+        % {"n": number(exports.MOST)},
         _("The audit keeps who took them, and why."),
     ],
 )  # fmt: skip

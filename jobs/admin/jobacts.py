@@ -107,6 +107,12 @@ def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
     return found
 
 
+def _edit_means(request: HttpRequest, job: Any) -> Sequence[Any]:
+    if job.state == JobState.QUEUED:
+        return [_("It is handed out already: it goes back and waits to be handed out again.")]
+    return []
+
+
 def _replay_means(request: HttpRequest, job: Any) -> Sequence[Any]:
     return [
         _("A new job is made with its payload, as it is or edited; both are linked."),
@@ -133,8 +139,7 @@ ACTS = (
         lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
         verb="job.run_now"),
     Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
-        lambda r, j: [_("A queued job waits to be handed out again.")], EditForm,
-        verb="job.edit"),
+        _edit_means, EditForm, submit=gettext_lazy("Save"), verb="job.edit"),
     Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
         CancelForm, "danger", verb="job.cancel"),
     REVEAL,

@@ -19,11 +19,11 @@ from jobs.admin.components import duration, pretty
 from jobs.admin.copying import api, cli
 from jobs.admin.panels import panels_of
 from jobs.admin.recent import recent_acts
+from jobs.admin.why import shown
 from jobs.admin.words import REASONS, look, shown_state
 from jobs.engine import sql
 from jobs.models import Batch, DeadLetter, Effect, Job, Lease, Outbox, Schedule
 from jobs.operate import stats
-from jobs.operate.explain import Reason
 from jobs.operate.explained import explain_to
 from jobs.operate.shown import public_data, public_payload
 from jobs.states import FINAL_STATES, JobState
@@ -48,9 +48,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "state": shown_state(job),
         "final": final,
         "cause": REASONS.get(job.reason, job.reason),
-        "why": []
-        if final and why.codes == QUIET_CODES
-        else [_reason(site, r) for r in why.reasons],
+        "why": [] if final and why.codes == QUIET_CODES else [shown(site, r) for r in why.reasons],
         "why_title": _("How it ended") if final else _("Where it is and why"),
         "steps": _steps(job),
         "progress": _progress(job),
@@ -77,26 +75,6 @@ def _may(request: HttpRequest) -> Any:
         return request.user.has_perm(name) if "." in name else principal(request).may(name)
 
     return may
-
-
-def _reason(site: str, reason: Reason) -> dict[str, Any]:
-    links = []
-    for one in reason.ids:
-        if len(one) == 36:
-            links.append((reverse(f"{site}:jobs_job_change", args=[one]), f"…{one[-8:]}"))
-        elif reason.code == "dead_letter":
-            links.append((reverse(f"{site}:jobs_deadletter_change", args=[one]), one))
-    good = ("running", "queued", "turn", "not_due", "succeeded")
-    bad = ("failed", "silent_worker", "unknown_kind", "redis_away", "no_worker", "no_dispatcher")
-    tone = "blue" if reason.code in good else "red" if reason.code in bad else "amber"
-    return {
-        "text": reason.told or reason.text,
-        "until": reason.until,
-        "links": links,
-        "tone": tone,
-        "icon": {"blue": "clock", "red": "alert"}.get(tone, "pause"),
-        "code": reason.code,
-    }
 
 
 def _steps(job: Job) -> list[dict[str, Any]]:
@@ -202,7 +180,7 @@ def _facts(request: HttpRequest, site: str, job: Job, lease: Lease | None) -> li
     facts: list[tuple[Any, ...]] = [
         (_("Queue"), job.queue, "link", url(f"{site}:jobs_queue_change", args=[job.queue])),
         (_("Failures"), _("%(n)d of %(m)d") % {"n": job.failures, "m": job.max_attempts}),
-        (_("Begun"), job.attempt), (_("Priority"), job.priority),
+        (_("Attempts begun"), job.attempt), (_("Priority"), job.priority),
         (_("Created"), job.created_at, "time"), (_("Due"), job.run_at, "time"),
         (_("Started"), job.started_at, "time"), (_("Ended"), job.finished_at, "time"),
         (_("Expires"), job.expires_at, "time"), (_("Tenant"), job.tenant, "mono"),

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -17,7 +16,7 @@ from django.utils.translation import ngettext
 from jobs.admin import charts, depths
 from jobs.admin.access import missing, principal, visible
 from jobs.admin.base import PlatformAdmin
-from jobs.admin.components import Capped, capped, tile
+from jobs.admin.components import Capped, capped, number, tile
 from jobs.admin.depths import QueueNow
 from jobs.admin.entries import Overview
 from jobs.admin.problems import problems
@@ -45,7 +44,7 @@ class OverviewAdmin(PlatformAdmin):
     list_template = "jobs/admin/overview.html"
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        return {"title": _("Background jobs"), **build(request, self.admin_site.name)}
+        return {"title": _("Overview"), **build(request, self.admin_site.name)}
 
 
 def build(request: HttpRequest, site: str) -> dict[str, Any]:
@@ -107,7 +106,7 @@ def _tiles(
     hour = [point for points in lately.values() for point in points[-IN_AN_HOUR:]]
     done = sum(point.counts.get("succeeded", 0) for point in hour)
     failed = sum(point.counts.get("failed", 0) for point in hour)
-    note = ngettext("%(n)s failed", "%(n)s failed", failed) % {"n": localize(failed)}
+    note = ngettext("%(n)s failed", "%(n)s failed", failed) % {"n": number(failed)}
     return [
         tile(_sum(q.waiting for q in queues), _("waiting"), url=jobs_url(site, tab="waiting")),
         tile(sum(q.running for q in queues), _("running"), url=jobs_url(site, tab="running")),
@@ -117,7 +116,7 @@ def _tiles(
              url=jobs_url(site, tab="scheduled")),
         tile(dead, _("dead letters"), url=reverse(f"{site}:jobs_deadletter_changelist"),
              tone="bad" if dead else ""),
-        tile(localize(done), _("done in the last hour"), url=jobs_url(site, tab="succeeded"),
+        tile(number(done), _("done in the last hour"), url=jobs_url(site, tab="succeeded"),
              note=note),
     ]  # fmt: skip
 
@@ -169,7 +168,7 @@ def sparks_of(lately: dict[str, list[stats.Point]]) -> dict[str, SafeString]:
     found = {}
     for queue, points in lately.items():
         values = [point.counts.get("succeeded", 0) for point in points]
-        words = _("%(n)s jobs done in the last 3 hours") % {"n": localize(sum(values))}
+        words = _("%(n)s jobs done in the last 3 hours") % {"n": number(sum(values))}
         found[queue] = charts.spark(values, words)
     return found
 

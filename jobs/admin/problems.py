@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -18,6 +19,7 @@ from jobs.admin.components import problem, time_tag
 from jobs.admin.depths import QueueNow, closed
 from jobs.engine import rq, sql
 from jobs.operate import services
+from jobs.operate.phrases import scope_word
 
 LATE = timedelta(minutes=5)
 """A queue whose oldest job waits for longer is said to be late."""
@@ -140,7 +142,7 @@ def _engine(site: str, found: Found, now: datetime) -> Iterator[SafeString]:
 
 def _closed(request: HttpRequest, site: str) -> Iterator[SafeString]:
     for stop in closed(request)[1]:
-        scope = format_html("<b>{}</b>", stop.scope)
+        scope = format_html("<b>{}</b>", capfirst(scope_word(stop.scope).told))
         if stop.what == "pause":
             until: Any = time_tag(stop.until) if stop.until else _("somebody resumes it")
             text = format_html(

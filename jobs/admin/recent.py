@@ -21,7 +21,12 @@ def recent_acts(
         return []
     rows = visible(request, Audit.objects.using(sql.alias()).filter(**wanted))
     return [
-        {"act": act, "url": target_url(site, act), "look": outcome_look(act.outcome)}
+        {
+            "act": act,
+            "target": f"#{act.target_id}" if act.target_id.isdigit() else act.target_id,
+            "url": target_url(site, act),
+            "look": outcome_look(act.outcome),
+        }
         for act in rows.order_by("-at", "-id")[:most]
     ]
 

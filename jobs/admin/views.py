@@ -136,7 +136,7 @@ class SavedViewAdmin(PlatformAdmin):
     )  # fmt: skip
     acts = (
         Act("edit", gettext_lazy("Change…"), "save_view", _edit, _not_yours, form=ViewForm,
-            verb="view.edit"),
+            submit=gettext_lazy("Save"), verb="view.edit"),
         Act("remove", gettext_lazy("Remove…"), "save_view", _remove, _not_yours, _gone_for,
             tone="danger", verb="view.remove"),
     )  # fmt: skip

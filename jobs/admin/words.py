@@ -7,6 +7,10 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from jobs.operate.phrases import REASONS
+
+__all__ = ["LOOKS", "REASONS", "Look", "look", "shown_state"]
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -76,18 +80,6 @@ LOOKS: dict[str, Look] = {
     "ok": Look(_("Done"), "tick", "green"),
     "denied": Look(_("Denied"), "lock", "red"),
     "refused": Look(_("Refused"), "stop", "amber"),
-}
-
-REASONS: dict[str, Any] = {
-    "exhausted": _("no attempt was left"),
-    "timeout": _("it ran into its timeout"),
-    "unrecoverable": _("another attempt would be of no use"),
-    "crash_loop": _("it crashed its worker too often"),
-    "released_too_often": _("it lost its worker too often"),
-    "in_doubt": _("an effect may or may not have happened"),
-    "lost": _("its worker was lost"),
-    "unknown_kind": _("no handler is registered for its kind"),
-    "invalid_payload": _("its payload does not fit its kind"),
 }
 
 

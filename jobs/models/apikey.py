@@ -1,10 +1,10 @@
 """Keys of programs that use the API, and the answers that it keeps for a while."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Value
 from django.utils.translation import gettext_lazy as _
 
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 
 

@@ -1,6 +1,5 @@
 """The job: its row is the truth, whatever Redis says."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q, Value
 from django.db.models.functions import Abs, Least
@@ -15,6 +14,7 @@ from django.db.models.lookups import (
 from django.utils.translation import gettext_lazy as _
 
 from jobs.ids import uuid7
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 from jobs.models.guarded import Guarded
 from jobs.principals import PERMISSIONS

@@ -1,10 +1,10 @@
 """The lease of an executor: while it lasts, the jobs it runs are its own."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from jobs.ids import uuid7
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 
 

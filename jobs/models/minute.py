@@ -1,9 +1,10 @@
 """Statistics by the minute: how attempts ended, for charts that never look at jobs."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Value
 from django.utils.translation import gettext_lazy as _
+
+from jobs.models.arrays import ArrayField
 
 
 class Minute(models.Model):

@@ -1,9 +1,9 @@
 """Why and when nothing may start: pauses by people, blackouts by the calendar."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 
 

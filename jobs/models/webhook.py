@@ -1,12 +1,12 @@
 """Webhooks: addresses that are told of events, and every telling with its tries."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from jobs.fields.columns import EncryptedJSONField
 from jobs.ids import uuid7
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 
 ENDPOINT_STATES = [("active", _("active")), ("paused", _("paused")), ("disabled", _("disabled"))]

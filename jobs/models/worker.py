@@ -1,9 +1,9 @@
 """Workers as they report themselves, and what people have asked of them."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 
 

@@ -10,7 +10,6 @@ from django import template
 from django.template import Context
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -35,6 +34,7 @@ register.simple_tag(_component("copy_button"), name="jd_copy")
 register.filter("jd_duration", _component("duration"))
 register.filter("jd_pretty", _component("pretty"))
 _time_tag = _component("time_tag")
+_number = _component("number")
 register.filter("jd_ago", lambda value: _time_tag(value))
 register.filter("jd_for", lambda value: _time_tag(value, "for"))
 
@@ -42,7 +42,7 @@ register.filter("jd_for", lambda value: _time_tag(value, "for"))
 @register.filter
 def jd_number(value: Any) -> Any:
     """A number with its separators."""
-    return localize(value, use_l10n=True) if isinstance(value, int | float) else value
+    return _number(value) if isinstance(value, int | float) else value
 
 
 @register.filter

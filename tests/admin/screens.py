@@ -18,6 +18,7 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "job-scheduled": f"job/{ids['scheduled']}/change/",
         "job-retry": f"job/{ids['job']}/do/retry/",
         "bulk-confirm": "bulk/do/start/?action=cancel&all=1&query=kind:test.*",
+        "bulk-sure": "bulk/do/start/?action=retry&all=1&query=queue:mailing",
         "bulks": "bulk/",
         "bulk": f"bulk/{ids['bulk']}/change/",
         "letters": "deadletter/",

@@ -21,7 +21,7 @@ JOBS = Path(__file__).parents[2] / "jobs"
 LANGUAGES = ["en", "it", "pt_BR"]
 MARKS = {
     "gettext": 1, "gettext_lazy": 1, "gettext_noop": 1, "ngettext": 2, "ngettext_lazy": 2,
-    "say": 1,
+    "say": 1, "say_many": 2,
 }  # fmt: skip
 """Functions that translate, and how many of their arguments are texts."""
 SOURCES = ("django.utils.translation", "jobs.operate.phrases")
@@ -139,9 +139,7 @@ def test_texts_are_found_in_code_and_templates() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("language", "title"), [("it", "Lavori in background"), ("pt-br", "Trabalhos em segundo plano")]
-)
+@pytest.mark.parametrize(("language", "title"), [("it", "Panoramica"), ("pt-br", "Visão geral")])
 def test_every_screen_speaks_the_language_of_its_reader(
     admin_client: Client, language: str, title: str
 ) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import subprocess
+import sys
 
 import pytest
+from django.apps import apps
 from django.test import Client
 
 import jobs
@@ -72,11 +76,11 @@ def test_what_means_nothing_is_dead_and_says_why(admin_client: Client) -> None:
     with jobs.batch("A short one") as made:
         made.add(Echo(text="x"))
     page = f"batch/{made.id}/change/"
-    assert not is_dead(body(admin_client, page), "Cancel rest…")
+    assert not is_dead(body(admin_client, page), "Cancel the rest…")
     run_jobs()
     assert Batch.objects.get().state == "done"
     text = body(admin_client, page)
-    assert is_dead(text, "Cancel rest…") and is_dead(text, "Retry failed…")
+    assert is_dead(text, "Cancel the rest…") and is_dead(text, "Retry failed…")
     given = {"reason": "because"}
     assert admin_client.post(f"/admin/jobs/batch/{made.id}/do/cancel/", given).status_code == 409
     job = Job.objects.get()
@@ -116,3 +120,20 @@ def test_the_list_of_jobs_has_tabs_and_no_column_of_filters(admin_client: Client
     chosen = set(re.findall(r'<select[^>]*name="(\w+)"', text))
     assert len(chosen - {"action"}) <= 3
     assert len(set(re.findall(r'href="\?tab=(\w+)"', text))) == 7
+
+
+def test_a_host_installs_no_app_for_columns_that_are_arrays() -> None:
+    seen = 0
+    for model in apps.get_app_config("jobs").get_models():
+        for part in (*model._meta.local_fields, *model._meta.indexes, *model._meta.constraints):
+            about = f"{model.__name__}.{part.name}"
+            assert type(part).__module__.startswith(("django.db.", "jobs.")), about
+            seen += "ArrayField" in type(part).__name__
+    assert seen > 5
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.admin.bare_settings"}
+    checked = subprocess.run(
+        [sys.executable, "manage.py", "check", "--fail-level", "WARNING"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (checked.returncode, checked.stderr) == (0, ""), checked.stderr
+    assert "no issues" in checked.stdout

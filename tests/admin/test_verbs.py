@@ -15,7 +15,7 @@ from django.test import Client
 
 from jobs.admin.acting import Acting
 from jobs.admin.actions import Act
-from jobs.admin.deadletters import CAUSE_ACTS
+from jobs.admin.causeacts import CAUSE_ACTS
 from jobs.engine import webhooks as telling
 from jobs.models import ApiKey, Audit, Schedule
 from jobs.operate import apikeys

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
 from jobs.admin.acting import Acting
-from jobs.admin.deadletters import CAUSE_ACTS
+from jobs.admin.causeacts import CAUSE_ACTS
 from jobs.models import Audit, Job
 from tests.admin.screens import screens
 from tests.browser.filling import fill

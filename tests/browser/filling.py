@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import time, timedelta
+from math import sin
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +18,9 @@ from django.utils.safestring import SafeString
 
 import jobs
 from jobs.admin import components, panels, register_panel
+from jobs.admin.bulks import SURE
 from jobs.engine import roll
+from jobs.engine.arrivals import OUTCOME
 from jobs.ids import uuid7
 from jobs.models import (
     Audit,
@@ -68,6 +71,7 @@ def fill() -> dict[str, Any]:
         Permission.objects.filter(codename__in=["view_job", "view_batch", "view_deadletter"])
     )
     [(now,)] = _rows("SELECT jobs_clock()")
+    _called_off()
     with freeze_clock() as clock:
         for n in range(12):
             jobs.enqueue(Echo(text=f"letter {n}"), tenant=f"brand-{n % 3}", tags=["weekly"])
@@ -155,6 +159,14 @@ def fill() -> dict[str, Any]:
     }
 
 
+def _called_off() -> None:
+    """More jobs than can be retried without typing their number."""
+    draft = jobs.Draft(Noop(), queue="mailing", delay=86400)
+    jobs.enqueue_many([draft] * (SURE + 12))
+    _rows("UPDATE jobs_job SET state = 'cancelled', finished_at = jobs_clock(), moved_by = 'ada', "
+          "move_reason = 'too early' WHERE queue = 'mailing'")  # fmt: skip
+
+
 def _webhooks() -> tuple[Webhook, WebhookDelivery]:
     """One that works, one that was given up, and what became of their deliveries."""
     with override_settings(JOBS={**settings.JOBS, **vault.KEYS}):
@@ -196,10 +208,13 @@ def drive(job_id: Any) -> None:
 
 
 def _minutes(now: Any) -> None:
-    """Three hours of statistics, so that charts have a curve."""
-    for n in range(180):
+    """Three hours of statistics and a little more, so that charts have whole curves."""
+    for n in range(190):
         at = (now - timedelta(minutes=n)).replace(second=0, microsecond=0)
-        for outcome, count in (("succeeded", 40 + n % 17), ("failed", n % 5), ("retried", n % 3)):
+        came, done = round(46 + 14 * sin(n / 21)), round(44 + 14 * sin((n + 6) / 21))
+        for outcome, count in (
+            (OUTCOME, came), ("succeeded", done), ("failed", n % 5), ("retried", n % 3),
+        ):  # fmt: skip
             _rows(
                 "INSERT INTO jobs_minute (kind, queue, outcome, minute, count, seconds, longest, "
                 "buckets) VALUES ('test.echo', 'default', %s, %s, %s, %s, 2, %s) "

@@ -47,15 +47,15 @@ def test_a_batch_is_followed_to_its_end(browser: Browser, own_site: Site) -> Non
     page.goto(f"{own_site.url}/admin/jobs/batch/{batch.id}/change/")
     wait_for(page, "polling")
     percent = page.locator("[data-jd-percent]")
-    assert percent.inner_text() == "60 %"
+    assert percent.inner_text() == "60%"
     for job in members[6:8]:
         drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="80 %").wait_for()
+    page.locator("[data-jd-percent]", has_text="80%").wait_for()
     for job in members[8:]:
         drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="100 %").wait_for()
+    page.locator("[data-jd-percent]", has_text="100%").wait_for()
     wait_for(page, "finished")
-    assert page.locator("[data-jd-announcer]").inner_text() == "100 %"
+    assert page.locator("[data-jd-announcer]").inner_text() == "100%"
     assert not found
     context.close()
 
@@ -90,13 +90,13 @@ def test_a_batch_is_followed_over_a_stream(
     page.goto(f"{site.url}/admin/jobs/batch/{batch.id}/change/")
     wait_for(page, "live")
     percent = page.locator("[data-jd-percent]")
-    assert percent.inner_text() == "0 %"
+    assert percent.inner_text() == "0%"
     for job in members[:7]:
         drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="70 %").wait_for()
+    page.locator("[data-jd-percent]", has_text="70%").wait_for()
     for job in members[7:]:
         drive(job.pk)
-    page.locator("[data-jd-percent]", has_text="100 %").wait_for()
+    page.locator("[data-jd-percent]", has_text="100%").wait_for()
     wait_for(page, "finished")
     assert len([url for url in asked if "_stream=" in url]) == 1
     assert not found

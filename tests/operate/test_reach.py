@@ -182,7 +182,7 @@ def test_an_explanation_counts_nobody_elses_jobs() -> None:
     ids = [jobs.enqueue(Noop(), queue="q", tenant=name, exclusive="k").id for name in ("b", "a")]
     factories.sql("UPDATE jobs_job SET wait = 2")
 
-    assert "and 1 wait for it" in words_of(ids[1], Scope())
+    assert "and 1 waits for it" in words_of(ids[1], Scope())
     assert "and others wait for it" in words_of(ids[1], mine)
 
     ids = [jobs.enqueue(Noop(), queue="q", tenant=name).id for name in ("b", "a")]
@@ -193,9 +193,9 @@ def test_an_explanation_counts_nobody_elses_jobs() -> None:
             [job_id],
         )
 
-    assert "1 are before it" in words_of(ids[1], Scope())
-    assert "1 are before it" in words_of(ids[1], OF_Q.scope)
-    assert "is queued" in words_of(ids[1], mine) and "before it" not in words_of(ids[1], mine)
+    assert "1 is before it" in words_of(ids[1], Scope())
+    assert "1 is before it" in words_of(ids[1], OF_Q.scope)
+    assert "queued, and" in words_of(ids[1], mine) and "before it" not in words_of(ids[1], mine)
 
 
 def test_an_explanation_tells_no_words_of_others_pauses() -> None:

@@ -35,7 +35,7 @@ WHO: dict[str, Any] = {"by": "ann", "reason": "maintenance"}
 def test_a_job_that_is_not_due() -> None:
     reason = why(a_job(delay=60))
     assert (reason.code, reason.until) == ("not_due", NOON + timedelta(seconds=60))
-    assert reason.text == "is not due before 2040-01-02 12:01:00 UTC"
+    assert reason.text == "not due before 2040-01-02 12:01:00 UTC"
 
 
 def test_a_job_between_two_attempts() -> None:
@@ -65,7 +65,7 @@ def test_a_job_in_its_turn() -> None:
     a_job(priority=1)
     a_job(tenant="another")
     assert why(a_job()).text == (
-        "is due and waits for its turn in queue 'default'; 1 of its kind and tenant are before it"
+        "due, and waits for its turn in queue 'default'; 1 of its kind and tenant is before it"
     )
 
 
@@ -179,7 +179,7 @@ def test_a_free_key_for_which_others_wait() -> None:
     a_rival()
     mine = a_job(exclusive="door")
     sql("UPDATE jobs_job SET wait = 2 WHERE id = %s", [mine])
-    assert why(mine).text == "key 'door' is free, and 1 wait for it before this job"
+    assert why(mine).text == "key 'door' is free, and 1 waits for it before this job"
 
 
 def test_a_kind_that_nobody_knows() -> None:
