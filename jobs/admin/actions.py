@@ -105,6 +105,8 @@ class Act:
     template: str = "jobs/admin/confirm.html"
     verb: str = ""
     """As ``jobs.operate.verbs`` and the audit call it, where the act is one of the platform's."""
+    submit: Any = ""
+    """What the button that does it says, where that is not the label."""
 
 
 class When(forms.DateTimeField):

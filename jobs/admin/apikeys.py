@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -57,10 +58,15 @@ class KeyForm(Reason):
         super().__init__(*args, **kwargs)
         who = principal(self.request)
         offer(self, "permissions").choices = [
-            (name, name if words_of(name) == name else f"{name}: {words_of(name)}")
-            for name in sorted(every_permission())
-            if who.may(name)
+            (name, _permission(name)) for name in sorted(every_permission()) if who.may(name)
         ]
+
+
+def _permission(name: str) -> Any:
+    """What it allows in words, with the name that the API knows it by."""
+    words = words_of(name)
+    code = format_html('<span class="jd-mono jd-quiet">{}</span>', name)
+    return code if words == name else format_html("<span>{}<br>{}</span>", words, code)
 
 
 class RotateForm(Reason):
@@ -110,7 +116,7 @@ class ApiKeyAdmin(PlatformAdmin):
     page_template = "jobs/admin/apikey.html"
     list_acts = (
         Act("new", gettext_lazy("New key…"), "manage_apikey", _create, form=KeyForm,
-            tone="primary", verb="apikey.create",
+            tone="primary", verb="apikey.create", submit=gettext_lazy("Create"),
             consequences=lambda r, k: [_("Whoever has the key may do this, without a login."),
                                        _("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
@@ -118,7 +124,7 @@ class ApiKeyAdmin(PlatformAdmin):
         Act("rotate", gettext_lazy("New secret…"), "manage_apikey", _rotate, _revoked,
             lambda r, k: [_("The new secret is shown once, on the next page."),
                           _("The old one is good for some hours more.")],
-            RotateForm, "primary", verb="apikey.rotate"),
+            RotateForm, verb="apikey.rotate"),
         Act("revoke", gettext_lazy("Revoke…"), "manage_apikey", _revoke, _revoked,
             lambda r, k: [_("Neither of its secrets is good any more, for ever.")],
             tone="danger", verb="apikey.revoke"),
@@ -150,6 +156,7 @@ class ApiKeyAdmin(PlatformAdmin):
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         [(now,)] = sql.rows("SELECT jobs_clock()")
         return {
+            "title": row.name,
             "k": row,
             "state": _state(row, now),
             "buttons": self.buttons(request, row, row.pk),
@@ -161,5 +168,5 @@ class ApiKeyAdmin(PlatformAdmin):
 
 def _state(key: ApiKey, now: Any) -> str:
     if key.revoked_at is not None:
-        return "disabled"
+        return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"

@@ -49,6 +49,10 @@ class ScopePauseForm(PauseForm):
         help_text=gettext_lazy("queue:<name>, kind:<kind>, tenant:<tenant> or key:<key>"),
     )  # fmt: skip
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.order_fields(["scope"])
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -117,10 +121,11 @@ class QueueAdmin(PlatformAdmin):
         *limits.ACTS,
     )  # fmt: skip
     list_acts = (
-        Act("pause", gettext_lazy("Pause a scope…"), "pause_queue", _pause_scope,
+        Act("pause", gettext_lazy("Pause a kind or tenant…"), "pause_queue", _pause_scope,
             consequences=lambda r, q: [_("Nothing more of it starts until it is resumed."),
                                        _("Waiting uses no attempt.")],
-            form=ScopePauseForm, tone="danger", verb="scope.pause"),
+            form=ScopePauseForm, tone="danger", verb="scope.pause",
+            submit=gettext_lazy("Pause")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

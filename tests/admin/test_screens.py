@@ -27,7 +27,7 @@ QUERIES = {
     **{"job-failed": 15, "job-running": 15, "job-scheduled": 16, "letter": 18},
     **{"bulk-confirm": 8, "bulk": 11, "letters": 8, "batch": 7, "queues": 6, "queue": 9},
     **{"workers": 5, "worker": 5, "worker-stop": 4, "schedule": 7, "blackouts": 5, "outbox": 7},
-    **{"event": 4, "keys": 4},
+    **{"event": 4, "keys": 4, "webhook-stopped": 6, "limit": 4, "breaker": 4, "effect": 4},
 }
 """Most queries of a screen, with the two that ask who it is; of the others three."""
 
