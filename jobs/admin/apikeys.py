@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -64,9 +65,19 @@ class KeyForm(Reason):
 
 def _permission(name: str) -> Any:
     """What it allows in words, with the name that the API knows it by."""
-    words = words_of(name)
+    words = _in_words(name)
     code = format_html('<span class="jd-mono jd-quiet">{}</span>', name)
     return code if words == name else format_html("<span>{}<br>{}</span>", words, code)
+
+
+def _in_words(name: str) -> Any:
+    """What is told of it; of seeing rows, which rows."""
+    words = words_of(name)
+    verb, _line, model = name.partition("_")
+    if words == name and verb == "view" and model in apps.all_models["jobs"]:
+        plural = apps.get_model("jobs", model)._meta.verbose_name_plural
+        return _("Can see %(what)s") % {"what": plural}
+    return words
 
 
 class RotateForm(Reason):

@@ -6,7 +6,6 @@ import re
 
 from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 _EVERY = re.compile(r"\*/([1-9][0-9]?)")
 _DAYS = re.compile(r"[0-7](-[0-7])?(,[0-7](-[0-7])?)*")
@@ -38,12 +37,14 @@ def _within_a_day(minute: str, hour: str) -> str:
     if hour == "*" and minute.isdigit():
         return _("every hour at minute %(minute)d") % {"minute": int(minute)}
     if hour == "*" and (found := _EVERY.fullmatch(minute)) and 60 % int(found[1]) == 0:
-        n = int(found[1])
-        return ngettext("every minute", "every %(n)d minutes", n) % {"n": n}
+        return _every(int(found[1]), _("every minute"), _("every %(n)d minutes"))
     if minute == "0" and (found := _EVERY.fullmatch(hour)) and 24 % int(found[1]) == 0:
-        n = int(found[1])
-        return ngettext("every hour", "every %(n)d hours", n) % {"n": n}
+        return _every(int(found[1]), _("every hour"), _("every %(n)d hours"))
     return ""
+
+
+def _every(number: int, one: str, many: str) -> str:
+    return one if number == 1 else many % {"n": number}
 
 
 def _days(weekday: str) -> str:

@@ -124,7 +124,7 @@ class LimiterAdmin(PlainAdmin):
         return (
             *((column.label, column.draw(row)) for column in self.columns(request)[1:]),
             (_("Until"), time_tag(row.override_until)),
-            (_("Starts in stock"), _number(round(row.tokens, 1))),
+            (_("Left of the burst"), _number(round(row.tokens, 1))),
             *([(_("Queue"), self._queue(row))] if _queue_of(row) else []),
         )
 
