@@ -44,6 +44,7 @@ class AuditAdmin(PlatformAdmin):
             "title": _("Audit"),
             "rows": listed,
             "given": given,
+            "is_narrowed": any(given.values()),
             "api": api("audit_list"),
             "cli": cli("audit", "list"),
             "outcomes": [(name, look(outcome_look(name)).label) for name in OUTCOMES],

@@ -123,7 +123,7 @@ class BlackoutAdmin(PlatformAdmin):
     acts = (
         Act("edit", gettext_lazy("Edit…"), "manage_blackout", _edit, form=ChangeForm,
             consequences=lambda r, b: [_("Its reason is replaced by yours.")],
-            verb="blackout.update"),
+            verb="blackout.update", submit=gettext_lazy("Save")),
         Act("enable", gettext_lazy("Enable…"), "manage_blackout", _enable(True),
             lambda r, b: _("It is in force.") if b.enabled else "", verb="blackout.update"),
         Act("disable", gettext_lazy("Disable…"), "manage_blackout", _enable(False),

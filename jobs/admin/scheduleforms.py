@@ -142,7 +142,7 @@ NEW = Act("new", gettext_lazy("New schedule…"), "manage_schedule", _create, fo
           tone="primary", verb="schedule.create", submit=gettext_lazy("Create"))  # fmt: skip
 EDIT = Act("edit", gettext_lazy("Edit…"), "manage_schedule", _edit, _in_code,
            lambda r, s: [_("It holds from the next slot on; jobs that it has made stay.")],
-           ChangeForm, verb="schedule.edit")  # fmt: skip
+           ChangeForm, verb="schedule.edit", submit=gettext_lazy("Save"))  # fmt: skip
 BACKFILL = Act("backfill", gettext_lazy("Make up for missed slots…"), "manage_schedule", _backfill,
                consequences=lambda r, s: [_("Each slot of the past without a job gets one."),
                                           _("They may run side by side.")],

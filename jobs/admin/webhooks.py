@@ -138,7 +138,7 @@ class WebhookAdmin(PlatformAdmin):
     acts = (
         Act("ping", gettext_lazy("Ping…"), "manage_webhook", _ping, verb="webhook.ping"),
         Act("edit", gettext_lazy("Edit…"), "manage_webhook", _edit, form=ChangeForm,
-            verb="webhook.edit",
+            verb="webhook.edit", submit=gettext_lazy("Save"),
             consequences=lambda r, w: [_("What waits goes to the new address.")]),
         Act("rotate", gettext_lazy("New secret…"), "manage_webhook", _rotate, form=RotateForm,
             verb="webhook.rotate_secret",
