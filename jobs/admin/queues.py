@@ -194,10 +194,15 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     points = stats.series(now - timedelta(days=1), now, step=step, queue=queue)[""]
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
-    lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
+    # The minute that has just begun is counted, but drawn it would look like a breakdown.
+    drawn = [p.at for p in points if p.at + step <= now] or [p.at for p in points]
+    lines = [
+        charts.Line(_("succeeded"), done[: len(drawn)], "green"),
+        charts.Line(_("failed"), bad[: len(drawn)], "red"),
+    ]
     whole = stats.total(points)
     return {
-        "svg": charts.throughput([p.at for p in points], lines),
+        "svg": charts.throughput(drawn, lines),
         "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501
         "done": localize(sum(done)), "bad": localize(sum(bad)),
         "p50": duration(whole.p50), "p95": duration(whole.p95),
