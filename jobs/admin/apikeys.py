@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -107,7 +108,7 @@ def _rotate(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> HttpRes
 def _tell(request: HttpRequest, told: apikeys.Told) -> HttpResponse:
     url = reverse(f"{site_of(request)}:jobs_apikey_change", args=[told.key.pk])
     words = _("Copy it now: it is not kept, and nobody can show it again.")
-    return told_once(request, _("API key"), told.key, told.text, url, words)
+    return told_once(request, capfirst(_("API key")), told.key, told.text, url, words)
 
 
 def _revoke(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> str:
@@ -146,7 +147,7 @@ class ApiKeyAdmin(PlatformAdmin):
         [(now,)] = sql.rows("SELECT jobs_clock()")
         return {
             **found,
-            "title": _("API keys"),
+            "title": capfirst(_("API keys")),
             "rows": [
                 {"k": k, "url": self.page_url(k.pk), "state": _state(k, now),
                  "buttons": self.buttons(request, k, k.pk)} for k in found["rows"]

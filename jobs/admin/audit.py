@@ -73,7 +73,11 @@ def differences(detail: Any) -> dict[str, Any]:
             {"name": name, "before": in_line(before.get(name)), "after": in_line(after.get(name))}
             for name in {**before, **after}
         ],
-        "notes": [(name, in_line(value)) for name, value in sorted(noted.items())],
+        "notes": [
+            (name, in_line(value))
+            for name, value in sorted(noted.items())
+            if value not in (None, "", [], {})
+        ],
     }
 
 

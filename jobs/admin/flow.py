@@ -211,7 +211,7 @@ class BreakerAdmin(PlainAdmin):
         return (
             Column(_("Circuit breaker"), lambda b: b.name),
             Column(_("Failures in a row"), _failures, "jd-num"),
-            Column(_("Opened"), moment("opened_at"), "jd-quiet"),
+            Column(_("Since"), moment("opened_at"), "jd-quiet"),
             Column(_("Next try"), moment("retry_at"), "jd-quiet"),
         )
 

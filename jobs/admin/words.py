@@ -52,7 +52,7 @@ LOOKS: dict[str, Look] = {
     "in_doubt": Look(_("In doubt"), "alert", "amber"),
     "aborted": Look(_("Aborted"), "stop", "grey"),
     "aborting": Look(_("Aborting"), "stop", "amber"),
-    "closed": Look(_("Closed"), "tick", "green"),
+    "closed": Look(_("Closed, calls pass"), "tick", "green"),
     "half_open": Look(_("Half open"), "again", "amber"),
     # queues, schedules and workers
     "paused": Look(_("Paused"), "pause", "amber"),
