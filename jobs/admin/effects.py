@@ -23,6 +23,7 @@ from jobs.admin.words import LOOKS
 from jobs.models import Effect
 from jobs.operate import doubts
 from jobs.operate.shown import public_data
+from jobs.templatetags.jobs_admin import jd_short
 
 _DIGITS = 18
 
@@ -83,7 +84,7 @@ class EffectAdmin(PlainAdmin):
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (
             Column(_("Effect"), lambda e: e.key),
-            Column(_("Job"), self._job, is_bare=True),
+            Column(_("Job"), self._job_in_short),
             Column(_("Attempt"), lambda e: e.attempt, "jd-num"),
             Column(_("Intended"), moment("intended_at"), "jd-quiet"),
             Column(_("Settled"), moment("settled_at"), "jd-quiet"),
@@ -91,6 +92,9 @@ class EffectAdmin(PlainAdmin):
 
     def _job(self, effect: Effect) -> str:
         return job_link(self.admin_site.name, effect.job_id)
+
+    def _job_in_short(self, effect: Effect) -> str:
+        return job_link(self.admin_site.name, effect.job_id, jd_short(effect.job_id))
 
     def look(self, row: Effect) -> str:
         return row.state

@@ -173,7 +173,7 @@ class SlotAdmin(PlainAdmin):
         site = self.admin_site.name
         return (
             Column(_("Key"), lambda s: s.key),
-            Column(_("Held by"), lambda s: job_link(site, s.job_id)),
+            Column(_("Held by"), lambda s: job_link(site, s.job_id), "jd-key"),
         )
 
     def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
