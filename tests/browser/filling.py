@@ -137,7 +137,7 @@ def fill() -> dict[str, Any]:
         apikeys.create(LONG[:80], ["view_job"], by="ada", reason="a try").key.pk,
         by="ada", reason="not needed",
     )  # fmt: skip
-    hook, stopped, delivery = _webhooks()
+    hook, delivery = _webhooks()
     started = bulk.start("retry", ids=[failing[0]], by="ada", reason="it is back")
     _minutes(now)
     return {
@@ -161,10 +161,43 @@ def fill() -> dict[str, Any]:
         "event": Outbox.objects.latest("id").pk,
         "audit": Audit.objects.latest("at").pk,
         "audit_change": change.pk,
-        "webhook_stopped": stopped.pk,
+        "webhook_stopped": Webhook.objects.get(state="disabled").pk,
         "effect": effect.pk,
         "counts": (Batch.objects.count(), Bulk.objects.count(), Schedule.objects.count()),
     }
+
+
+def _webhooks() -> tuple[Webhook, WebhookDelivery]:
+    """One that works, one that was given up, and what became of their deliveries."""
+    with override_settings(JOBS={**settings.JOBS, **vault.KEYS}):
+        return _sealed()
+
+
+def _sealed() -> tuple[Webhook, WebhookDelivery]:
+    [(now,)] = _rows("SELECT jobs_clock()")
+    secrets = [{"secret": "whsec_b3RoZXI=", "until": None}]
+    hook = Webhook.objects.create(
+        tenant="brand-1", name="Shop", url="https://shop.example.com/hooks/" + "path/" * 30,
+        topics=["order.*", "jobs.job.failed"], expression=".*", secrets=secrets,
+    )  # fmt: skip
+    Webhook.objects.create(
+        name="Old warehouse", url="https://old.example.com/", topics=[], expression=".*",
+        secrets=secrets, state="disabled", stopped_by="jobs", stopped_at=now, failures=40,
+        failing_since=now, stopped_reason="nothing has arrived for 3 days",
+    )  # fmt: skip
+    made = [
+        WebhookDelivery.objects.create(
+            webhook=hook, event_id=uuid7(), topic="order.paid", key=f"order:{n}", sequence=n,
+            data={"order": n}, state=state, tries=tries, closed_at=closed,
+            log=[{"try": tries, "at": (now - timedelta(minutes=n)).isoformat(), "ms": 40 * n,
+                  "status": status, "problem": "" if status == 204 else "was not taken",
+                  "answer": "<p>no</p>"}],
+        )
+        for n, state, tries, status, closed in (
+            (1, "delivered", 1, 204, now), (2, "failed", 9, 500, now), (3, "waiting", 2, 503, None),
+        )
+    ]  # fmt: skip
+    return hook, made[1]
 
 
 def _flow(job_id: Any) -> Effect:
@@ -188,39 +221,6 @@ def _flow(job_id: Any) -> Effect:
             settled_at=None if state == "intent" else now,
         )  # fmt: skip
     return effect
-
-
-def _webhooks() -> tuple[Webhook, Webhook, WebhookDelivery]:
-    """One that works, one that was given up, and what became of their deliveries."""
-    with override_settings(JOBS={**settings.JOBS, **vault.KEYS}):
-        return _sealed()
-
-
-def _sealed() -> tuple[Webhook, Webhook, WebhookDelivery]:
-    [(now,)] = _rows("SELECT jobs_clock()")
-    secrets = [{"secret": "whsec_b3RoZXI=", "until": None}]
-    hook = Webhook.objects.create(
-        tenant="brand-1", name="Shop", url="https://shop.example.com/hooks/" + "path/" * 30,
-        topics=["order.*", "jobs.job.failed"], expression=".*", secrets=secrets,
-    )  # fmt: skip
-    stopped = Webhook.objects.create(
-        name="Old warehouse", url="https://old.example.com/", topics=[], expression=".*",
-        secrets=secrets, state="disabled", stopped_by="jobs", stopped_at=now, failures=40,
-        failing_since=now, stopped_reason="nothing has arrived for 3 days",
-    )  # fmt: skip
-    made = [
-        WebhookDelivery.objects.create(
-            webhook=hook, event_id=uuid7(), topic="order.paid", key=f"order:{n}", sequence=n,
-            data={"order": n}, state=state, tries=tries, closed_at=closed,
-            log=[{"try": tries, "at": (now - timedelta(minutes=n)).isoformat(), "ms": 40 * n,
-                  "status": status, "problem": "" if status == 204 else "was not taken",
-                  "answer": "<p>no</p>"}],
-        )
-        for n, state, tries, status, closed in (
-            (1, "delivered", 1, 204, now), (2, "failed", 9, 500, now), (3, "waiting", 2, 503, None),
-        )
-    ]  # fmt: skip
-    return hook, stopped, made[1]
 
 
 def drive(job_id: Any) -> None:
