@@ -5,6 +5,7 @@ READY := $(VENV)/.ready
 ONCE ?=
 ONLY ?=
 THEME ?=
+SCREENS := tests/browser $(wildcard tests/*/test_browser.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run worker test test-slow test-browser soak check bench gate
@@ -39,8 +40,8 @@ test-slow: setup ## Run the slow tests: crashes, restarts, many processes
 	$(PY) -m pytest -m slow
 
 test-browser: setup ## Run the tests in a real browser, THEME=stock or unfold; pictures: build/screenshots
-	@if [ "$(THEME)" != unfold ]; then set -x; $(PY) -m pytest -m browser tests/browser; fi
-	@if [ "$(THEME)" = unfold ] || { [ -z "$(THEME)" ] && $(PY) -c 'import unfold' 2>/dev/null; }; then set -x; $(PY) -m pytest -m browser --ds=tests.browser.settings_unfold tests/browser; fi
+	@if [ "$(THEME)" != unfold ]; then set -x; $(PY) -m pytest -m browser $(SCREENS); fi
+	@if [ "$(THEME)" = unfold ] || { [ -z "$(THEME)" ] && $(PY) -c 'import unfold' 2>/dev/null; }; then set -x; $(PY) -m pytest -m browser --ds=tests.browser.settings_unfold $(SCREENS); fi
 
 soak: setup ## Run the tests that take minutes on purpose
 	$(PY) -m pytest -m soak

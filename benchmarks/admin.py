@@ -75,7 +75,17 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
     import jobs
     from benchmarks.specimens.handlers import Noop
     from jobs.ids import uuid7
-    from jobs.models import Audit, Blackout, DeadLetter, Outbox, Webhook, WebhookDelivery
+    from jobs.models import (
+        Audit,
+        Blackout,
+        Breaker,
+        DeadLetter,
+        Effect,
+        Limiter,
+        Outbox,
+        Webhook,
+        WebhookDelivery,
+    )
     from jobs.operate import apikeys, blackouts, bulk, causes, pauses, people, schedules, views
 
     told: dict[str, Any] = {"by": "ada", "reason": "to be measured"}
@@ -110,6 +120,15 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
         webhook=hook, event_id=uuid7(), topic="order.paid", sequence=1, data={}, state="failed",
         tries=9, closed_at=hook.created_at, log=[],
     )  # fmt: skip
+    stopped = Webhook.objects.create(
+        name="Old", url="https://old.example.com/", expression=".*", secrets=hook.secrets,
+        state="disabled", stopped_by="jobs", stopped_at=hook.created_at,
+    )  # fmt: skip
+    Limiter.objects.create(scope="queue:letters", at_once=3)
+    Breaker.objects.create(name="meta", state="open", failures=5, last_error="ConnectTimeout")
+    effect = Effect.objects.create(
+        job_id=dead, key="smtp", state="in_doubt", token=uuid7(), attempt=1
+    )  # fmt: skip
     for table in ("jobs_job", "jobs_audit", "jobs_outbox"):
         b.sql(f"VACUUM ANALYZE {table}")
     return {
@@ -132,6 +151,9 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
         "window": Blackout.objects.latest("id").pk,
         "event": Outbox.objects.latest("id").pk,
         "audit": Audit.objects.latest("at").pk,
+        "audit_change": Audit.objects.latest("at").pk,
+        "webhook_stopped": stopped.pk,
+        "effect": effect.pk,
     }
 
 

@@ -55,7 +55,8 @@ def _lift(request: HttpRequest, row: Suppression, given: dict[str, Any]) -> tupl
 class SuppressionAdmin(GatewayAdmin):
     """The suppression list."""
 
-    list_template = page_template = "emailgw/admin/suppressions.html"
+    list_template = "emailgw/admin/suppressions.html"
+    page_template = "emailgw/admin/suppression.html"
     list_acts = (
         Act("add", gettext_lazy("Suppress an address…"), "emailgw.change_suppression", _add,
             form=AddForm, tone="primary"),
@@ -75,7 +76,7 @@ class SuppressionAdmin(GatewayAdmin):
         return self._rows(request).filter(pk=wanted).first() if wanted else None
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"rows": self._shown(request, [row])}
+        return {"s": row, "list_buttons": self.buttons(request, row, row.pk)}
 
     def _shown(self, request: HttpRequest, rows: list[Any]) -> list[dict[str, Any]]:
         return [{"s": s, "email": mask_email(s.email), "url": self.page_url(s.pk),

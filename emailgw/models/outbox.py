@@ -142,4 +142,4 @@ class OutboxEmail(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.id} {mask_email(self.to)}"
+        return f"{mask_email(self.to)} …{str(self.id)[-8:]}"

@@ -17,7 +17,8 @@ from jobs.admin.batches import BatchAdmin
 from jobs.admin.blackouts import BlackoutAdmin
 from jobs.admin.bulks import BulkAdmin
 from jobs.admin.deadletters import DeadLetterAdmin
-from jobs.admin.flow import BreakerAdmin, EffectAdmin, LimiterAdmin, PauseAdmin, SlotAdmin
+from jobs.admin.effects import EffectAdmin
+from jobs.admin.flow import BreakerAdmin, LimiterAdmin, PauseAdmin, SlotAdmin
 from jobs.admin.jobs_page import JobAdmin
 from jobs.admin.outbox import OutboxAdmin
 from jobs.admin.overview import OverviewAdmin

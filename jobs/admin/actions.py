@@ -18,6 +18,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -227,5 +228,8 @@ def confirm(
 
 def _complain(form: forms.Form, error: JobsError) -> None:
     """The error stands at the field that it names, or above all of them."""
-    option = getattr(error, "option", None)
-    form.add_error(option if option in form.fields else None, in_words(error))
+    option, words = getattr(error, "option", None), in_words(error)
+    if option in form.fields:
+        form.add_error(option, capfirst(words.removeprefix(f"{option}: ")))
+    else:
+        form.add_error(None, words)

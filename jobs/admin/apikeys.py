@@ -6,9 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -57,10 +60,25 @@ class KeyForm(Reason):
         super().__init__(*args, **kwargs)
         who = principal(self.request)
         offer(self, "permissions").choices = [
-            (name, name if words_of(name) == name else f"{name}: {words_of(name)}")
-            for name in sorted(every_permission())
-            if who.may(name)
+            (name, _permission(name)) for name in sorted(every_permission()) if who.may(name)
         ]
+
+
+def _permission(name: str) -> Any:
+    """What it allows in words, with the name that the API knows it by."""
+    words = _in_words(name)
+    code = format_html('<span class="jd-mono jd-quiet">{}</span>', name)
+    return code if words == name else format_html("<span>{}<br>{}</span>", words, code)
+
+
+def _in_words(name: str) -> Any:
+    """What is told of it; of seeing rows, which rows."""
+    words = words_of(name)
+    verb, _line, model = name.partition("_")
+    if words == name and verb == "view" and model in apps.all_models["jobs"]:
+        plural = apps.get_model("jobs", model)._meta.verbose_name_plural
+        return _("Can see %(what)s") % {"what": plural}
+    return words
 
 
 class RotateForm(Reason):
@@ -90,7 +108,7 @@ def _rotate(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> HttpRes
 def _tell(request: HttpRequest, told: apikeys.Told) -> HttpResponse:
     url = reverse(f"{site_of(request)}:jobs_apikey_change", args=[told.key.pk])
     words = _("Copy it now: it is not kept, and nobody can show it again.")
-    return told_once(request, _("API key"), told.key, told.text, url, words)
+    return told_once(request, capfirst(_("API key")), told.key, told.text, url, words)
 
 
 def _revoke(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> str:
@@ -110,7 +128,7 @@ class ApiKeyAdmin(PlatformAdmin):
     page_template = "jobs/admin/apikey.html"
     list_acts = (
         Act("new", gettext_lazy("New key…"), "manage_apikey", _create, form=KeyForm,
-            tone="primary", verb="apikey.create",
+            tone="primary", verb="apikey.create", submit=gettext_lazy("Create"),
             consequences=lambda r, k: [_("Whoever has the key may do this, without a login."),
                                        _("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
@@ -118,7 +136,7 @@ class ApiKeyAdmin(PlatformAdmin):
         Act("rotate", gettext_lazy("New secret…"), "manage_apikey", _rotate, _revoked,
             lambda r, k: [_("The new secret is shown once, on the next page."),
                           _("The old one is good for some hours more.")],
-            RotateForm, "primary", verb="apikey.rotate"),
+            RotateForm, verb="apikey.rotate"),
         Act("revoke", gettext_lazy("Revoke…"), "manage_apikey", _revoke, _revoked,
             lambda r, k: [_("Neither of its secrets is good any more, for ever.")],
             tone="danger", verb="apikey.revoke"),
@@ -129,7 +147,7 @@ class ApiKeyAdmin(PlatformAdmin):
         [(now,)] = sql.rows("SELECT jobs_clock()")
         return {
             **found,
-            "title": _("API keys"),
+            "title": capfirst(_("API keys")),
             "rows": [
                 {"k": k, "url": self.page_url(k.pk), "state": _state(k, now),
                  "buttons": self.buttons(request, k, k.pk)} for k in found["rows"]
@@ -150,6 +168,7 @@ class ApiKeyAdmin(PlatformAdmin):
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         [(now,)] = sql.rows("SELECT jobs_clock()")
         return {
+            "title": row.name,
             "k": row,
             "state": _state(row, now),
             "buttons": self.buttons(request, row, row.pk),
@@ -161,5 +180,5 @@ class ApiKeyAdmin(PlatformAdmin):
 
 def _state(key: ApiKey, now: Any) -> str:
     if key.revoked_at is not None:
-        return "disabled"
+        return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"

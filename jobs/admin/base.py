@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.apps import apps
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.forms import Media
 from django.forms.widgets import Script
@@ -123,6 +124,8 @@ class PlatformAdmin(Acting, ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.found(request, object_id)
+        if request.method not in ("GET", "HEAD"):
+            raise PermissionDenied
         mark = ""
         if self.follows_row and "_fragment" in request.GET:
             mark = mark_of(request, row)

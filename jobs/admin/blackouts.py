@@ -45,7 +45,8 @@ class WindowForm(LookedAt):
     )  # fmt: skip
     days = forms.TypedMultipleChoiceField(
         label=gettext_lazy("Days on which it starts"), required=False, coerce=int,
-        choices=list(enumerate(DAYS)), widget=forms.CheckboxSelectMultiple,
+        choices=list(enumerate(DAYS)),
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "jd-days"}),
         help_text=gettext_lazy("None means every day."),
     )  # fmt: skip
     time_zone = forms.CharField(label=gettext_lazy("Time zone"), initial="UTC", max_length=60)
@@ -115,14 +116,14 @@ class BlackoutAdmin(PlatformAdmin):
     list_template = page_template = "jobs/admin/blackouts.html"
     list_acts = (
         Act("new", gettext_lazy("New window…"), "manage_blackout", _make, form=WindowForm,
-            tone="primary", verb="blackout.create",
+            tone="primary", verb="blackout.create", submit=gettext_lazy("Create"),
             consequences=lambda r, b: [_("Nothing of the scope starts in it; running jobs run on."),
                                        _("What waits starts at its end.")]),
     )  # fmt: skip
     acts = (
         Act("edit", gettext_lazy("Edit…"), "manage_blackout", _edit, form=ChangeForm,
             consequences=lambda r, b: [_("Its reason is replaced by yours.")],
-            verb="blackout.update"),
+            verb="blackout.update", submit=gettext_lazy("Save")),
         Act("enable", gettext_lazy("Enable…"), "manage_blackout", _enable(True),
             lambda r, b: _("It is in force.") if b.enabled else "", verb="blackout.update"),
         Act("disable", gettext_lazy("Disable…"), "manage_blackout", _enable(False),
@@ -174,6 +175,16 @@ def _days(row: Blackout) -> str:
     return ", ".join(str(DAYS[day]) for day in sorted(row.days)) or _("every day")
 
 
+_HOURS = SafeString(
+    '<svg class="jd-hours" width="100%" height="12" aria-hidden="true">'
+    '<text class="jd-axis" x="0" y="10">00</text>'
+    '<text class="jd-axis" x="25%" y="10" text-anchor="middle">06</text>'
+    '<text class="jd-axis" x="50%" y="10" text-anchor="middle">12</text>'
+    '<text class="jd-axis" x="75%" y="10" text-anchor="middle">18</text>'
+    '<text class="jd-axis" x="100%" y="10" text-anchor="end">24</text></svg>'
+)
+
+
 def week_view(row: Blackout, preview: blackouts.Preview) -> SafeString:
     """Seven bars, one per day of the window's own zone."""
     zone = ZoneInfo(row.time_zone)
@@ -197,7 +208,8 @@ def week_view(row: Blackout, preview: blackouts.Preview) -> SafeString:
         )
         lines.append((DAYS[n], f"{DAYS[n]}: {words or _('open')}", bars))
     return format_html(
-        '<div class="jd-week">{}</div>',
+        '<div class="jd-week"><span></span>{}{}</div>',
+        _HOURS,
         format_html_join(
             "",
             '<span>{}</span><svg class="jd-meter" width="100%" height="12" role="img" '

@@ -196,9 +196,10 @@ class BulkAdmin(PlatformAdmin):
         now = bulk.progress(row, by=principal(request))
         site = self.admin_site.name
         items = [
-            {"item": i, "url": reverse(f"{site}:jobs_job_change", args=[i.job_id])}
+            {"item": i, "url": reverse(f"{site}:jobs_job_change", args=[i.job_id]),
+             "new": reverse(f"{site}:jobs_job_change", args=[i.result]) if i.result else ""}
             for i in bulk.first_items(row, 20)
-        ]
+        ]  # fmt: skip
         return {
             "title": f"{LABELS.get(row.action, row.action)}",
             "bulk": row,

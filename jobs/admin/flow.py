@@ -1,71 +1,27 @@
-"""Plain lists: effects, pauses, limits, exclusive keys and breakers."""
+"""What holds jobs back: pauses, limits, exclusive keys and circuit breakers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import show
+from jobs import registry
 from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
-from jobs.admin.bounded import ReadOnlyAdmin
-from jobs.admin.filters import Known
-from jobs.admin.jobforms import JsonText
-from jobs.models import Breaker, Effect, Limiter, Pause, Slot
-from jobs.operate import breakers, doubts, pauses
-from jobs.operate.shown import public_data
-
-if TYPE_CHECKING:
-    from django.utils.functional import _StrOrPromise as StrOrPromise
-
-
-class _StateFilter(Known):
-    """The states are few and known, so that nobody looks for them in the table."""
-
-    title = "state"
-    parameter_name = "state"
-    states: tuple[str, ...] = ()
-
-    def values(self) -> Iterable[str]:
-        return self.states
-
-
-class DoubtForm(Reason):
-    """What a person has found out about a call."""
-
-    how = forms.ChoiceField(
-        label=gettext_lazy("What happened"), widget=forms.RadioSelect,
-        choices=[("resend", gettext_lazy("It did not happen: make the call again")),
-                 ("assume_done", gettext_lazy("It did happen: go on as if it had answered"))],
-    )  # fmt: skip
-    outcome = JsonText(
-        label=gettext_lazy("Its answer, as JSON"), required=False,
-        help_text=gettext_lazy("What the call would have answered; only if it did happen."),
-    )  # fmt: skip
-
-
-def _resolve(request: HttpRequest, effect: Any, given: dict[str, Any]) -> str:
-    done = doubts.resolve(
-        effect.pk, given["how"], by=principal(request), reason=given["reason"],
-        outcome=given["outcome"],
-    )  # fmt: skip
-    if done.retried:
-        return _("The doubt is gone; its job runs again.")
-    return _("The doubt is gone.")
-
-
-def _no_doubt(request: HttpRequest, effect: Any) -> str:
-    return "" if effect.state in ("in_doubt", "intent") else _("It is not in doubt.")
+from jobs.admin.components import duration, time_tag
+from jobs.admin.plain import Column, Fact, PlainAdmin, Tab, job_link, moment
+from jobs.admin.words import LOOKS
+from jobs.models import Breaker, Limiter, Pause, Slot
+from jobs.operate import breakers, pauses
+from jobs.templatetags.jobs_admin import jd_number
 
 
 class OpenForm(Reason):
@@ -87,6 +43,11 @@ def _close(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
     return _("The circuit is closed.")
 
 
+def _is_closed(request: HttpRequest, row: Any) -> str:
+    is_sound = row.state == "closed" and not row.failures
+    return _("It is closed, with no failure counted.") if is_sound else ""
+
+
 def _resume(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
     pauses.resume(row.scope, by=principal(request), reason=given["reason"])
     return _("It goes on.")
@@ -100,134 +61,172 @@ PAUSE_ACTS = (
 )  # fmt: skip
 
 
-class EffectStateFilter(_StateFilter):
-    states = ("intent", "done", "in_doubt", "failed")
-
-
-class BreakerStateFilter(_StateFilter):
-    states = ("closed", "open", "half_open")
-
-
-class _NamedAdmin(ReadOnlyAdmin):
-    """Rows that are found by their whole name instead of by an id."""
-
-    whole_platform = True
-
-    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("a whole name")
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if not search_term:
-            return queryset, False
-        return queryset.filter(**{self.search_fields[0]: search_term.strip()}), False
-
-
-def link_to_job(site: str, job_id: object) -> SafeString:
-    """The page of the job."""
-    url = reverse(f"{site}:jobs_job_change", args=[job_id])
-    return format_html('<a href="{}">{}</a>', url, job_id)
-
-
-@admin.register(Effect)
-class EffectAdmin(ReadOnlyAdmin):
-    """What jobs have done to the world outside, and what nobody knows about it."""
-
-    list_display = ("id", "key", "state", "its_job", "attempt", "intended_at", "settled_at")
-    list_filter = (EffectStateFilter,)
-    search_fields = ("job_id",)
-    ordering = ("-id",)
-    acts = (
-        Act("resolve", gettext_lazy("Decide…"), "resolve_doubt", _resolve, _no_doubt,
-            lambda r, e: [_("Look at the other side first: at the mailbox, the bank, the feed."),
-                          _("A failed job runs again once none of its effects is in doubt.")],
-            DoubtForm, "primary", verb="effect.resolve"),
-    )  # fmt: skip
-    search_help_text: ClassVar[StrOrPromise] = gettext_lazy("the id of a job")
-    fields = (
-        "key",
-        "state",
-        "its_job",
-        "attempt",
-        "intended_at",
-        "settled_at",
-        "resolution",
-        "shown_request",
-        "shown_outcome",
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        scope = principal(request).scope
-        if scope.tenants is not None:
-            found = found.filter(job__tenant__in=sorted(scope.tenants))
-        if scope.queues is not None:
-            found = found.filter(job__queue__in=sorted(scope.queues))
-        match = request.resolver_match
-        if match is not None and str(match.url_name).endswith("_changelist"):
-            return found.defer("request", "outcome")
-        return found
-
-    @admin.display(description="job")
-    def its_job(self, effect: Effect) -> SafeString:
-        return link_to_job(self.admin_site.name, effect.job_id)
-
-    @admin.display(description="request")
-    def shown_request(self, effect: Effect) -> SafeString:
-        return show.pretty(public_data(effect.request))
-
-    @admin.display(description="outcome")
-    def shown_outcome(self, effect: Effect) -> SafeString:
-        return show.pretty(public_data(effect.outcome))
-
-
 @admin.register(Pause)
-class PauseAdmin(_NamedAdmin):
+class PauseAdmin(PlainAdmin):
     """What somebody has stopped, why, and until when."""
 
-    list_display = ("scope", "reason", "by", "created_at", "until")
+    order = ("scope",)
+    search = "scope"
     acts = PAUSE_ACTS
-    search_fields = ("scope",)
+    audit_kind = "scope"
+    nothing = (
+        gettext_lazy("Nothing is paused"),
+        gettext_lazy("A queue is paused on its page, anything else on the page of queues."),
+    )
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Scope"), lambda p: p.scope),
+            Column(_("By"), lambda p: p.by),
+            Column(_("Reason"), lambda p: p.reason, "jd-reason", is_bare=True),
+            Column(_("Since"), moment("created_at"), "jd-quiet"),
+            Column(_("Until"), _until, "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
+        return [(column.label, column.draw(row)) for column in self.columns(request)[1:]]
+
+    def look(self, row: Pause) -> str:
+        return "paused"
+
+
+def _until(pause: Pause) -> Any:
+    return time_tag(pause.until) if pause.until else _("resumed by hand")
 
 
 @admin.register(Limiter)
-class LimiterAdmin(_NamedAdmin):
+class LimiterAdmin(PlainAdmin):
     """How many may run at once, and how often one may start."""
 
-    list_display = ("scope", "at_once", "per_second", "burst", "closed_until", "is_declared")
-    list_filter = ("is_declared",)
-    search_fields = ("scope",)
-    fields = (*list_display, "tokens", "refilled_at")
+    order = ("scope",)
+    search = "scope"
+    tabs = (
+        Tab("code", gettext_lazy("Set in code"), {"is_declared": True}),
+        Tab("hand", gettext_lazy("Set by hand"), {"is_declared": False}),
+    )
+    nothing = (
+        gettext_lazy("Nothing is limited"),
+        gettext_lazy("Declare a limit beside its handler, or set one on the page of a queue."),
+    )
+    audit_kind = "scope"
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Scope"), lambda m: m.scope),
+            Column(_("At once"), lambda m: _number(m.at_once), "jd-num"),
+            Column(_("Per second"), lambda m: _number(m.per_second), "jd-num"),
+            Column(_("Burst"), lambda m: _number(m.burst), "jd-num"),
+            Column(_("Closed until"), moment("closed_until"), "jd-quiet"),
+            Column(_("Set"), _set_by),
+        )
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
+        return (
+            *((column.label, column.draw(row)) for column in self.columns(request)[1:]),
+            (_("Until"), time_tag(row.override_until)),
+            (_("Left of the burst"), _number(round(row.tokens, 1))),
+            *([(_("Queue"), self._queue(row))] if _queue_of(row) else []),
+        )
+
+    def _queue(self, limit: Limiter) -> Any:
+        name = _queue_of(limit)
+        url = reverse(f"{self.admin_site.name}:jobs_queue_change", args=[name])
+        return format_html('<a href="{}">{}</a>', url, name)
+
+
+def _queue_of(limit: Limiter) -> str:
+    """The queue on whose page the limit is changed."""
+    sort, _colon, name = limit.scope.partition(":")
+    if sort == "queue":
+        return name
+    kind = name.partition("|")[0]
+    return next((str(h.queue) for h in registry.handlers() if h.kind == kind), "")
+
+
+def _set_by(limit: Limiter) -> Any:
+    where = _("in code") if limit.is_declared else _("by hand")
+    if not limit.set_by:
+        return where
+    return format_html(
+        '{} <span class="jd-quiet">{}: {}</span>', where, limit.set_by, limit.set_reason
+    )
+
+
+def _number(value: float | None) -> Any:
+    if value is None:
+        return "—"
+    return jd_number(int(value) if value == int(value) else value)
 
 
 @admin.register(Slot)
-class SlotAdmin(_NamedAdmin):
+class SlotAdmin(PlainAdmin):
     """Exclusive keys, and who holds them now."""
 
-    list_display = ("key", "its_job")
-    search_fields = ("key",)
-    fields = list_display
+    order = ("key",)
+    search = "key"
+    nothing = (
+        gettext_lazy("No exclusive key is held"),
+        gettext_lazy("A key is held from when its job is handed out until the job ends."),
+    )
 
-    @admin.display(description="job")
-    def its_job(self, slot: Slot) -> SafeString:
-        return link_to_job(self.admin_site.name, slot.job_id)
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        site = self.admin_site.name
+        return (
+            Column(_("Key"), lambda s: s.key),
+            Column(_("Held by"), lambda s: job_link(site, s.job_id), "jd-key"),
+        )
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
+        held = self.columns(request)[1]
+        return [(held.label, held.draw(row), True)]
 
 
 @admin.register(Breaker)
-class BreakerAdmin(_NamedAdmin):
+class BreakerAdmin(PlainAdmin):
     """Circuit breakers: which are open, since when, and why."""
 
-    list_display = ("name", "state", "failures", "threshold", "opened_at", "retry_at")
-    list_filter = (BreakerStateFilter,)
+    order = ("name",)
+    search = "name"
+    tabs = tuple(
+        Tab(state, LOOKS[look].label, {"state": state})
+        for state, look in (("open", "open"), ("half_open", "half_open"), ("closed", "closed"))
+    )
+    nothing = (
+        gettext_lazy("No circuit breaker has counted a failure yet"),
+        gettext_lazy("They come with the first call that fails, and close by themselves."),
+    )
+    audit_kind = "breaker"
     acts = (
         Act("open", gettext_lazy("Open…"), "edit_queue", _open, form=OpenForm, tone="danger",
             consequences=lambda r, b: [_("Nobody calls through it for so long."),
                                        _("Jobs that would call wait, and lose no attempt.")],
             verb="breaker.open"),
-        Act("close", gettext_lazy("Close…"), "edit_queue", _close, tone="primary",
-            consequences=lambda r, b: [_("Everybody may call again; no failure is counted."),
+        Act("close", gettext_lazy("Close…"), "edit_queue", _close, _is_closed,
+            lambda r, b: [_("Everybody may call again; no failure is counted."),
                                        _("Jobs that it has delayed keep their time.")],
             verb="breaker.close"),
     )  # fmt: skip
-    search_fields = ("name",)
-    fields = (*list_display, "open_for", "last_error")
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Circuit breaker"), lambda b: b.name),
+            Column(_("Failures in a row"), _failures, "jd-num"),
+            Column(_("Since"), moment("opened_at"), "jd-quiet"),
+            Column(_("Next try"), moment("retry_at"), "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
+        return (
+            *((column.label, column.draw(row)) for column in self.columns(request)[1:]),
+            (_("Stays open for"), duration(row.open_for)),
+        )
+
+    def look(self, row: Breaker) -> str:
+        return row.state
+
+    def told(self, row: Breaker) -> str:
+        return row.last_error
+
+
+def _failures(breaker: Breaker) -> str:
+    return _("%(n)d of %(most)d") % {"n": breaker.failures, "most": breaker.threshold}

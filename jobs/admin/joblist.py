@@ -91,7 +91,7 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
             "cli": "",
         }
     data["tabs"] = _tabs(request, tab, counts)
-    data["notices"] = page.notices
+    data["notices"] = page.told
     data["rows"] = [_row(job, page_url, buttons) for job in page.jobs]
     data["older"] = _turn(request, "after", page.next)
     data["newer"] = _turn(request, "before", page.previous)

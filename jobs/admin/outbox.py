@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from jobs.admin import tables
 from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act
-from jobs.admin.base import PlatformAdmin
+from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.components import capped, pretty
 from jobs.admin.copying import api, cli
 from jobs.admin.jobpage import _moves
@@ -104,15 +104,20 @@ class OutboxAdmin(PlatformAdmin):
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name
         sees = not missing(request, "view_payload")
-        what, _colon, name = row.key.partition(":")
-        job = reverse(f"{site}:jobs_job_change", args=[name]) if what == "job" and name else ""
         return {
             "title": row.topic,
             "e": row,
-            "job": job,
+            "job": _page_of(site, row.key),
             "payload": pretty(public_data(row.payload)) if sees else None,
             "no_payload": missing(request, "view_payload"),
             "moves": _moves(row),
             "buttons": self.buttons(request, row, row.pk),
             "acts": recent_acts(request, site, target_kind="event", target_id=str(row.pk)),
         }
+
+
+def _page_of(site: str, key: str) -> str:
+    """The page of the job or the batch that an event is about, or nothing."""
+    what, _colon, name = key.partition(":")
+    known = what in ("job", "batch") and as_uuid(name)
+    return reverse(f"{site}:jobs_{what}_change", args=[name]) if known else ""

@@ -49,6 +49,10 @@ class ScopePauseForm(PauseForm):
         help_text=gettext_lazy("queue:<name>, kind:<kind>, tenant:<tenant> or key:<key>"),
     )  # fmt: skip
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.order_fields(["scope"])
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -117,10 +121,11 @@ class QueueAdmin(PlatformAdmin):
         *limits.ACTS,
     )  # fmt: skip
     list_acts = (
-        Act("pause", gettext_lazy("Pause a scope…"), "pause_queue", _pause_scope,
+        Act("pause", gettext_lazy("Pause a kind or tenant…"), "pause_queue", _pause_scope,
             consequences=lambda r, q: [_("Nothing more of it starts until it is resumed."),
                                        _("Waiting uses no attempt.")],
-            form=ScopePauseForm, tone="danger", verb="scope.pause"),
+            form=ScopePauseForm, tone="danger", verb="scope.pause",
+            submit=gettext_lazy("Pause")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -189,10 +194,15 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     points = stats.series(now - timedelta(days=1), now, step=step, queue=queue)[""]
     done = [p.counts.get("succeeded", 0) for p in points]
     bad = [p.counts.get("failed", 0) + p.counts.get("retried", 0) for p in points]
-    lines = [charts.Line(_("succeeded"), done, "green"), charts.Line(_("failed"), bad, "red")]
+    # The minute that has just begun is counted, but drawn it would look like a breakdown.
+    drawn = [p.at for p in points if p.at + step <= now] or [p.at for p in points]
+    lines = [
+        charts.Line(_("succeeded"), done[: len(drawn)], "green"),
+        charts.Line(_("failed"), bad[: len(drawn)], "red"),
+    ]
     whole = stats.total(points)
     return {
-        "svg": charts.throughput([p.at for p in points], lines),
+        "svg": charts.throughput(drawn, lines),
         "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501
         "done": localize(sum(done)), "bad": localize(sum(bad)),
         "p50": duration(whole.p50), "p95": duration(whole.p95),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from django.contrib.admin.utils import quote as admin_quote
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -39,6 +40,7 @@ def outcome_look(outcome: str) -> str:
 _PAGES = {
     **{name: name for name in ("job", "batch", "deadletter", "schedule", "bulk", "webhook")},
     **{"apikey": "apikey", "event": "outbox", "worker": "workerpage"},
+    **{name: name for name in ("blackout", "breaker", "effect")},
 }
 
 
@@ -51,4 +53,5 @@ def target_url(site: str, act: Audit) -> str:
         return reverse(f"{site}:jobs_queue_change", args=[act.target_id.removeprefix("queue:")])
     if model is None or not act.target_id:
         return ""
-    return reverse(f"{site}:jobs_{model}_change", args=[act.target_id])
+    key = admin_quote(act.target_id) if model == "breaker" else act.target_id
+    return reverse(f"{site}:jobs_{model}_change", args=[key])

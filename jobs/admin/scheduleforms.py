@@ -21,9 +21,9 @@ from jobs.models import Schedule
 from jobs.operate import schedules
 from jobs.operate.shown import public_data
 
-MISSED = {"skip": gettext_lazy("missed slots are left out"),
-          "latest": gettext_lazy("of missed slots the latest is made up for"),
-          "all": gettext_lazy("every missed slot is made up for")}  # fmt: skip
+MISSED = {"skip": gettext_lazy("they are left out"),
+          "latest": gettext_lazy("the latest is made up for"),
+          "all": gettext_lazy("every one is made up for")}  # fmt: skip
 OVERLAP = {"allow": gettext_lazy("runs may overlap"),
            "skip": gettext_lazy("a slot is left out while an earlier run is unfinished")}  # fmt: skip  # noqa: E501
 SHOWN = 12
@@ -139,11 +139,11 @@ def _in_code(request: HttpRequest, row: Schedule) -> str:
 
 
 NEW = Act("new", gettext_lazy("New schedule…"), "manage_schedule", _create, form=NewForm,
-          tone="primary", verb="schedule.create")  # fmt: skip
+          tone="primary", verb="schedule.create", submit=gettext_lazy("Create"))  # fmt: skip
 EDIT = Act("edit", gettext_lazy("Edit…"), "manage_schedule", _edit, _in_code,
            lambda r, s: [_("It holds from the next slot on; jobs that it has made stay.")],
-           ChangeForm, verb="schedule.edit")  # fmt: skip
-BACKFILL = Act("backfill", gettext_lazy("Make up for slots…"), "manage_schedule", _backfill,
+           ChangeForm, verb="schedule.edit", submit=gettext_lazy("Save"))  # fmt: skip
+BACKFILL = Act("backfill", gettext_lazy("Make up for missed slots…"), "manage_schedule", _backfill,
                consequences=lambda r, s: [_("Each slot of the past without a job gets one."),
                                           _("They may run side by side.")],
                form=BackfillForm, verb="schedule.backfill")  # fmt: skip

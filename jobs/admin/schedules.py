@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import conf
-from jobs.admin import charts
+from jobs.admin import charts, crontext
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Until, site_of
 from jobs.admin.base import PlatformAdmin
@@ -106,6 +106,7 @@ class ScheduleAdmin(PlatformAdmin):
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         rows = [
             {"s": s, "url": self.page_url(s.pk), "state": _state(s), "rule": rule(s),
+             "words": crontext.in_words(s.cron or ""),
              "buttons": self.buttons(request, s, s.pk)}
             for s in _seen(request)
         ]  # fmt: skip
@@ -134,6 +135,7 @@ class ScheduleAdmin(PlatformAdmin):
             "s": row,
             "state": _state(row),
             "rule": rule(row),
+            "words": crontext.in_words(row.cron or ""),
             "missed": MISSED.get(row.missed, row.missed),
             "overlap": OVERLAP.get(row.overlap, row.overlap),
             "slots": next_slots(row),
@@ -143,7 +145,7 @@ class ScheduleAdmin(PlatformAdmin):
                      for j in made[:8]],
             "payload": pretty(public_data(row.payload)) if sees else None,
             "no_payload": missing(request, "view_payload"),
-            "options": pretty(row.options),
+            "options": pretty(row.options) if row.options else "",
             "acts": recent_acts(request, site, target_kind="schedule", target_id=row.name),
             "buttons": self.buttons(request, row, row.pk),
             "jd_regions": {"jd-schedule": "jobs/admin/parts/schedule.html"},

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
@@ -132,13 +132,13 @@ class WebhookAdmin(PlatformAdmin):
     page_template = "jobs/admin/webhook.html"
     list_acts = (
         Act("new", gettext_lazy("New webhook…"), "manage_webhook", _create, form=NewForm,
-            tone="primary", verb="webhook.create",
+            tone="primary", verb="webhook.create", submit=gettext_lazy("Create"),
             consequences=lambda r, w: [_("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
     acts = (
         Act("ping", gettext_lazy("Ping…"), "manage_webhook", _ping, verb="webhook.ping"),
         Act("edit", gettext_lazy("Edit…"), "manage_webhook", _edit, form=ChangeForm,
-            verb="webhook.edit",
+            verb="webhook.edit", submit=gettext_lazy("Save"),
             consequences=lambda r, w: [_("What waits goes to the new address.")]),
         Act("rotate", gettext_lazy("New secret…"), "manage_webhook", _rotate, form=RotateForm,
             verb="webhook.rotate_secret",
@@ -177,7 +177,9 @@ class WebhookAdmin(PlatformAdmin):
             "w": row,
             "state": _look(row.state),
             "buttons": self.buttons(request, row, row.pk),
-            "deliveries": [{"d": d, "url": reverse(name, args=[d.pk])} for d in found],
+            "deliveries": [
+                {"d": d, "url": reverse(name, args=[d.pk]), "last": _last(d)} for d in found
+            ],
             "acts": recent_acts(request, self.admin_site.name, target_kind="webhook",
                                 target_id=str(row.pk)),
             "api": api("webhook_get", row.pk),
@@ -186,6 +188,12 @@ class WebhookAdmin(PlatformAdmin):
 
 def _look(state: str) -> str:
     return state if state == "active" else "paused"
+
+
+def _last(row: WebhookDelivery) -> dict[str, Any]:
+    """What came of its last try."""
+    log = public_data(row.log) or []
+    return _try(log[-1]) if log else {}
 
 
 def _try(one: dict[str, Any]) -> dict[str, Any]:
@@ -207,7 +215,6 @@ class DeliveryAdmin(PlatformAdmin):
     """One event on its way to one address."""
 
     view_permission = "view_webhook"
-    list_template = "jobs/admin/webhooks.html"
     page_template = "jobs/admin/delivery.html"
     acts = (
         Act("redeliver", gettext_lazy("Send again…"), "manage_webhook", _redeliver,
@@ -218,8 +225,17 @@ class DeliveryAdmin(PlatformAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return False  # reached from its webhook
 
-    def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        return {"title": _("Webhooks"), "rows": []}
+    def crumbs(self) -> list[tuple[str, str]]:
+        whole, _own = super().crumbs()
+        url = reverse(f"{self.admin_site.name}:jobs_webhook_changelist")
+        return [whole, (url, _("Webhooks"))]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """There is no list of all: each webhook has its own."""
+        self.check_view(request)
+        return HttpResponseRedirect(self.crumbs()[1][0])
 
     def find(self, request: HttpRequest, key: str) -> Any:
         wanted = as_uuid(key)
@@ -234,6 +250,7 @@ class DeliveryAdmin(PlatformAdmin):
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         sees = not missing(request, "view_payload")
         return {
+            "title": row.topic,
             "d": row,
             "hook": reverse(f"{self.admin_site.name}:jobs_webhook_change", args=[row.webhook_id]),
             "payload": pretty(public_data(row.data)) if sees else None,

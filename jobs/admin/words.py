@@ -56,6 +56,8 @@ LOOKS: dict[str, Look] = {
     "in_doubt": Look(_("In doubt"), "alert", "amber"),
     "aborted": Look(_("Aborted"), "stop", "grey"),
     "aborting": Look(_("Aborting"), "stop", "amber"),
+    "closed": Look(_("Closed, calls pass"), "tick", "green"),
+    "half_open": Look(_("Half open"), "again", "amber"),
     # queues, schedules and workers
     "paused": Look(_("Paused"), "pause", "amber"),
     "blackout": Look(_("Blackout"), "pause", "violet"),
@@ -64,6 +66,7 @@ LOOKS: dict[str, Look] = {
     "busy": Look(_("Busy"), "turn", "blue"),
     "idle": Look(_("Idle"), "tick", "green"),
     "draining": Look(_("Draining"), "pause", "amber"),
+    "revoked": Look(_("Revoked"), "stop", "grey"),
     "stopped": Look(_("Stopped"), "stop", "grey"),
     "ended": Look(_("Ended"), "stop", "grey"),
     "late": Look(_("Late"), "clock", "amber"),

@@ -62,8 +62,9 @@ def _row(site: str, seen: operate.Seen) -> dict[str, Any]:
 
 
 def versions(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The versions that live workers run."""
-    return sorted({row["seen"].version for row in rows if row["seen"].state not in _GONE})
+    """The versions that live workers run, those last that do not tell theirs."""
+    found = {row["seen"].version for row in rows if row["seen"].state not in _GONE}
+    return [*sorted(found - {""}), *([_("unknown")] if "" in found else [])]
 
 
 _GONE = ("lost", "ended")

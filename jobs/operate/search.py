@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.utils.translation import gettext as _
-
 from jobs.engine import sql
 from jobs.errors import Denied, InvalidOption
 from jobs.models import Job
 from jobs.operate import reads, ways
+from jobs.operate.phrases import Phrase, say
 from jobs.operate.query import Query, parse
 from jobs.operate.query.keys import PAYLOAD, Condition
 from jobs.operate.reads import Count
@@ -48,6 +47,9 @@ class Page:
     next: Place | None
     previous: Place | None
     notices: tuple[str, ...] = ()
+    """What it did not look at."""
+    told: tuple[str, ...] = ()
+    """The same in the language of whoever asks."""
     capped: bool = False
     """Whether it looked at a part only, and may go on from ``next`` or ``previous``."""
 
@@ -101,19 +103,18 @@ def _page(
     more, found = len(found) > limit, found[:limit]
     notices = [notice for query in queries for notice in _about_kinds(query)]
     if capped := end is not None:
-        notices.append(
-            _("Looked at %(count)s jobs that no index finds; there may be more beyond.")
-            % {"count": looked}
-        )
+        notices.append(_looked_at(looked))
     if more:
         end = _place(found[-1])
     if not older:
         found.reverse()
     start = _place(found[0]) if found else place
+    said = tuple(notice.english for notice in notices)
+    told = tuple(notice.told for notice in notices)
     if older:
-        return Page(tuple(found), end, start if place else None, tuple(notices), capped)
+        return Page(tuple(found), end, start if place else None, said, told, capped)
     last = _place(found[-1]) if found else place
-    return Page(tuple(found), last, end, tuple(notices), capped)
+    return Page(tuple(found), last, end, said, told, capped)
 
 
 def _place(job: Job) -> Place:
@@ -125,13 +126,22 @@ def _where(queries: Sequence[Query], scope: Scope) -> Condition:
     return " AND ".join(text for text, _ in parts), [one for _, some in parts for one in some]
 
 
-def _about_kinds(query: Query) -> list[str]:
+def _looked_at(count: int) -> Phrase:
+    return say(
+        "Looked at %(count)s jobs that no index finds; there may be more beyond.", count=count
+    )
+
+
+def _about_kinds(query: Query) -> list[Phrase]:
     """Says which kinds a payload field is looked for in, where that is not all of them."""
     if query.positive("kind"):
         return []
     return [
-        _("%(path)s is looked for in jobs of the kinds that declare it: %(kinds)s")
-        % {"path": key, "kinds": ", ".join(kinds)}
+        say(
+            "%(path)s is looked for in jobs of the kinds that declare it: %(kinds)s",
+            path=key,
+            kinds=", ".join(kinds),
+        )
         for key in dict.fromkeys(t.key for t in query.terms if t.is_payload and not t.negated)
         if (kinds := query.declaring(key.removeprefix(PAYLOAD)))
     ]

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from jobs import conf, registry
 from jobs.engine import rq, sql
 from jobs.operate import services
@@ -24,7 +22,10 @@ OLD_TRANSACTION = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that somebody should look at; ``subject`` names the queue, worker or scope."""
+    """Something that somebody should look at; ``subject`` names the queue, worker or scope.
+
+    The text is English whatever the reader's language is: it is for programs and records.
+    """
 
     code: str
     text: str
@@ -140,60 +141,53 @@ def problems(
         yield from _of_workers(notes, who)
     if who.may("view_schedule"):
         for name, error in list(notes.late.items())[:SHOWN]:
-            text = error or _("Its time has passed and no scheduler has made its job")
+            text = error or "Its time has passed and no scheduler has made its job"
             yield Problem("schedule", f"{name}: {text}", name)
     if who.may("view_outbox"):
         if notes.lag > conf.settings().OUTBOX_LAG_TARGET:
-            text = _("Events wait for %(seconds)d s") % {"seconds": notes.lag}
+            text = f"Events wait for {notes.lag:.0f} s"
             yield Problem("outbox_lag", text)
         if notes.stuck:
-            yield Problem("outbox_stuck", _("Events are refused by a subscriber, or parked"))
+            yield Problem("outbox_stuck", "Events are refused by a subscriber, or parked")
 
 
 def _of_queues(notes: Notes, depths: Sequence[Depth], going: Pulse) -> Iterator[Problem]:
     for depth in depths:
         if depth.waiting.value and not depth.slots:
-            text = _("Jobs wait in %(queue)s and no worker takes them") % {"queue": depth.name}
+            text = f"Jobs wait in {depth.name} and no worker takes them"
             yield Problem("no_worker", text, depth.name)
         paused = f"queue:{depth.name}" in notes.closures
         if depth.oldest > conf.settings().WAIT_TARGET and not paused:
-            text = _("A job has waited in %(queue)s for %(seconds)d s") % {
-                "queue": depth.name,
-                "seconds": depth.oldest,
-            }
+            text = f"A job has waited in {depth.name} for {depth.oldest:.0f} s"
             yield Problem("long_wait", text, depth.name)
     for scope, why in notes.closures.items():
-        text = _("Nothing starts in %(scope)s: %(why)s") % {"scope": scope, "why": why}
-        yield Problem("closed", text, scope)
+        yield Problem("closed", f"Nothing starts in {scope}: {why}", scope)
     if going.rate is not None and going.rate > max(0.05, 3 * going.usual):
-        text = _("%(now)d %% of the last attempts failed; usually it is %(usual)d %%") % {
-            "now": 100 * going.rate,
-            "usual": 100 * going.usual,
-        }
-        yield Problem("failures", text)
+        now, usual = f"{100 * going.rate:.0f} %", f"{100 * going.usual:.0f} %"
+        yield Problem("failures", f"{now} of the last attempts failed; usually it is {usual}")
 
 
 def _of_workers(notes: Notes, who: Principal) -> Iterator[Problem]:
     for worker, at in notes.silent.items():
-        text = _("%(worker)s has not been heard of since %(at)s")
-        yield Problem("silent_worker", text % {"worker": worker, "at": f"{at:%H:%M:%S}"}, worker)
+        text = f"{worker} has not been heard of since {at:%H:%M:%S}"
+        yield Problem("silent_worker", text, worker)
     for worker, at in notes.lost.items():
-        text = _("%(worker)s was lost at %(at)s") % {"worker": worker, "at": f"{at:%H:%M:%S}"}
-        yield Problem("lost_worker", text, worker)
+        yield Problem("lost_worker", f"{worker} was lost at {at:%H:%M:%S}", worker)
     if not who.scope.is_everything:
         return
     if notes.transaction > OLD_TRANSACTION:
-        text = _("A transaction has been open for %(seconds)d s, which slows every claim down")
-        yield Problem("old_transaction", text % {"seconds": notes.transaction})
+        seconds = f"{notes.transaction:.0f} s"
+        text = f"A transaction has been open for {seconds}, which slows every claim down"
+        yield Problem("old_transaction", text)
     heard: list[str] = []
     try:
         heard = rq.live_dispatchers()
         if not heard:
-            yield Problem("no_dispatcher", _("No dispatcher lives: nothing is sent to workers"))
+            yield Problem("no_dispatcher", "No dispatcher lives: nothing is sent to workers")
     except rq.Unavailable:
-        yield Problem("redis", _("Redis does not answer: jobs wait until it does"))
+        yield Problem("redis", "Redis does not answer: jobs wait until it does")
     silent = [s.name for s in services.told(notes.holders, notes.at, heard) if s.state == "silent"]
     if "schedules" in silent:
-        yield Problem("no_scheduler", _("Nobody serves schedules: their jobs are not made."))
+        yield Problem("no_scheduler", "Nobody serves schedules: their jobs are not made.")
     if "relay" in silent:
-        yield Problem("no_relay", _("Nobody relays events: they wait in the outbox."))
+        yield Problem("no_relay", "Nobody relays events: they wait in the outbox.")

@@ -47,14 +47,14 @@ def jd_number(value: Any) -> Any:
 
 @register.filter
 def jd_passed_by(why: object) -> str:
-    """Why a job is passed by, after a number; of a state only its word."""
+    """Why a job is passed by, after a number; of a state only its word, which need not agree."""
     from jobs.admin.refusals import in_words
     from jobs.admin.words import LOOKS
 
     text = str(why)
     state = text.removeprefix("is ")
     if state != text and state in LOOKS:
-        return str(LOOKS[state].label).lower()
+        return f"× {str(LOOKS[state].label).lower()}"  # noqa: RUF001
     return f"× {in_words(text)}"  # noqa: RUF001
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.admin.utils import quote
+
 
 def screens(ids: dict[str, Any]) -> dict[str, str]:
     """Addresses below the admin, by name."""
@@ -75,13 +77,23 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "view-remove": f"savedview/{ids['view']}/do/remove/",
         "audit": "audit/",
         "audit-entry": f"audit/{ids['audit']}/change/",
+        "audit-change": f"audit/{ids['audit_change']}/change/",
+        "webhook-stopped": f"webhook/{ids['webhook_stopped']}/change/",
+        "pauses": "pause/",
+        "limits": "limiter/",
+        "limit": f"limiter/{quote('queue:letters')}/change/",
+        "exclusive": "slot/",
+        "breakers": "breaker/",
+        "breaker": "breaker/meta/change/",
+        "effects": "effect/",
+        "effect": f"effect/{ids['effect']}/change/",
     }
 
 
 IDS = (
     *("job", "running", "scheduled", "bulk", "cause", "letter", "batch", "schedule", "event"),
     *("audit", "key", "webhook", "delivery", "bulk_done", "bulk_aborted", "batch_done", "long"),
-    "view",
+    *("view", "audit_change", "webhook_stopped", "effect"),
 )
 NOTHING = {
     "nothing-here": "job/00000000-0000-7000-8000-000000000000/change/",
@@ -95,10 +107,9 @@ FOR_VIEWERS = {
     "viewer-batch": "batch",
 }
 """Pages as somebody sees them who may only look, by the name of the page."""
-FLOW = {name: f"{name}/" for name in ("pause", "limiter", "breaker", "effect", "slot")}
-"""Lists that are Django's own."""
 EMPTY = ("overview", "jobs", "bulks", "letters", "batches", "queues", "workers", "schedules",
-         "blackouts", "outbox", "keys", "webhooks", "views", "audit")  # fmt: skip
+         "blackouts", "outbox", "keys", "webhooks", "views", "audit", "pauses", "limits",
+         "exclusive", "breakers", "effects")  # fmt: skip
 """Pages that have something to say where there is nothing yet."""
 NAMES = list(screens(dict.fromkeys(IDS, "")))
 """Every screen."""

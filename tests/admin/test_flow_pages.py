@@ -115,7 +115,7 @@ def test_the_list_counts_nothing(admin_client: Client, model: str) -> None:
 )
 def test_lists_are_filtered_and_searched(admin_client: Client, url: str, found: bool) -> None:
     ROWS[url.split("/")[0]][0]()
-    assert ('id="result_list"' in body(admin_client, f"/admin/jobs/{url}")) is found
+    assert ("data-jd-row" in body(admin_client, f"/admin/jobs/{url}")) is found
 
 
 def test_an_effect_is_found_by_its_job_and_points_at_it(admin_client: Client) -> None:

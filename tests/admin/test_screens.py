@@ -24,6 +24,7 @@ QUERIES = {
     **{"overview": 16, "jobs": 12, "jobs-failed": 13, "jobs-none": 14, "jobs-wrong": 10},
     **{"job-long": 15, "batch-done": 7, "bulk-done": 5, "bulk-aborted": 5, "bulk-edit": 8},
     **{"letters-cause": 4, "key": 5, "webhook": 6, "delivery": 5, "delivery-again": 4},
+    **{"webhook-stopped": 6, "limit": 4, "breaker": 4, "effect": 4},
     **{"job-failed": 15, "job-running": 15, "job-scheduled": 16, "letter": 18},
     **{"bulk-confirm": 8, "bulk": 11, "letters": 8, "batch": 7, "queues": 6, "queue": 9},
     **{"workers": 5, "worker": 5, "worker-stop": 4, "schedule": 7, "blackouts": 5, "outbox": 7},

@@ -14,11 +14,11 @@ from django.test import Client
 import jobs
 from jobs.api import endpoints, waiting
 from jobs.models import Answer, Job
-from jobs.operate import batchacts, schedules
+from jobs.operate import batchacts, pauses, schedules, ways
 from jobs.testing import freeze_clock
 from tests.api.conftest import Caller, call
 from tests.jobs import factories
-from tests.specimens.handlers import Noop
+from tests.specimens.handlers import Echo, Noop
 
 pytestmark = pytest.mark.django_db
 NOOP = {"kind": "test.noop"}
@@ -206,6 +206,35 @@ def test_numbers_are_told(root: Caller) -> None:
     assert root("GET", "/stats/kinds/test.noop").data["outcomes"] == ["failed"]
     assert root("GET", "/stats/kinds/no.such").status_code == 404
     assert root("GET", "/stats/kinds").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/stats/overview",
+        "/jobs?query=kind:test.echo",
+        "/jobs/{waiting}/explain",
+        "/jobs?query=knd:x",
+        "/queues/no.such",
+        "/me",
+    ],
+)
+def test_texts_are_english_whatever_language_is_asked_for(
+    root: Caller, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "BUDGET", 0.0)  # so that a search has something to say
+    monkeypatch.setattr(ways, "FIRST_WALK", 2)
+    jobs.enqueue(Echo(text="x"))
+    waiting, *_ = (jobs.enqueue(Noop(), delay=3600).id for _ in range(3))
+    pauses.pause("queue:default", by="ada", reason="the disk is full")
+    path = path.format(waiting=waiting)
+    with freeze_clock():
+        english = root("GET", path, Accept_Language="en").data
+        italian = root("GET", path, Accept_Language="it").data
+    for told in (english, italian):
+        told.pop("request_id", None)
+    assert italian == english
+    assert english.get("notices") or "notices" not in english
 
 
 def test_without_a_database_it_is_not_ready() -> None:

@@ -51,14 +51,23 @@ class Site:
         return context
 
 
+_running: list[Browser] = []
+
+
 @pytest.fixture(scope="session")
 def browser(django_db_setup: None) -> Iterator[Browser]:
+    """One for everybody; where another folder has this fixture as well, they share it."""
+    if _running:
+        yield _running[0]
+        return
     # Playwright keeps an event loop on this thread, in which Django would refuse the database;
     # it begins when the database is there, because connections belong to a loop.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        _running.append(running)
         yield running
+        _running.clear()
         running.close()
         connections.close_all()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]

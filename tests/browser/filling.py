@@ -26,11 +26,15 @@ from jobs.models import (
     Audit,
     Batch,
     Blackout,
+    Breaker,
     Bulk,
     DeadLetter,
+    Effect,
     Job,
+    Limiter,
     Outbox,
     Schedule,
+    Slot,
     Webhook,
     WebhookDelivery,
 )
@@ -100,11 +104,14 @@ def fill() -> dict[str, Any]:
     a_job("expired", Noop())
     an_executor("default", 8)
     roll.announce("w1", 4711, ["default", "reports"], 8)
-    _rows("UPDATE jobs_worker SET version = '2026.11.1'")
+    _rows("UPDATE jobs_worker SET version = '2026.11.1', memory = 212.4")
     roll.announce("w2", 4712, ["default"], 8)
     pauses.pause("queue:reports", by="ada", reason="the printer is on fire")
-    blackouts.create("kind:test.noop", time(22), time(6), days=[4, 5], time_zone="Europe/Rome",
-                     by="ada", reason="their night")  # fmt: skip
+    window = blackouts.create("kind:test.noop", time(23), time(6), days=[4, 5], by="ada",
+                              time_zone="Europe/Rome", reason="their night")  # fmt: skip
+    blackouts.update(window.pk, by="ada", start=time(22))
+    change = Audit.objects.latest("at")
+    effect = _flow(running)
     nightly = schedules.create("nightly", Echo(text="x"), cron="30 2 * * *",
                                time_zone="Europe/Rome", by="ada", reason="asked for")  # fmt: skip
     schedules.create("poll", Noop(), interval=90, by="ada", reason="asked for")
@@ -112,8 +119,10 @@ def fill() -> dict[str, Any]:
     done = bulk.start("replay", ids=[failing[1]], by="ada", reason="once more")
     aborted = bulk.start("cancel", ids=[failing[2]], by="ada", reason="a mistake")
     bulk.abort(aborted.pk, by="ada", reason="of somebody else")
-    _rows("UPDATE jobs_bulk SET state = 'done', finished_at = jobs_clock() WHERE id = %s",
+    _rows("UPDATE jobs_bulkitem SET state = 'done', decided_at = jobs_clock() WHERE bulk_id = %s",
           [done.pk])  # fmt: skip
+    _rows("UPDATE jobs_bulk SET state = 'done', done = total, started_at = created_at, "
+          "finished_at = jobs_clock() WHERE id = %s", [done.pk])  # fmt: skip
     long = a_job("failed", Fail(message=UNBROKEN), tenant=LONG, tags=[LONG[:60]])
     Job.objects.filter(pk=long).update(error=f"ValueError: {UNBROKEN}", reason="unrecoverable")
     whole = jobs.batch("Price list of last week")
@@ -155,6 +164,9 @@ def fill() -> dict[str, Any]:
         "window": Blackout.objects.latest("id").pk,
         "event": Outbox.objects.latest("id").pk,
         "audit": Audit.objects.latest("at").pk,
+        "audit_change": change.pk,
+        "webhook_stopped": Webhook.objects.get(state="disabled").pk,
+        "effect": effect.pk,
         "counts": (Batch.objects.count(), Bulk.objects.count(), Schedule.objects.count()),
     }
 
@@ -198,6 +210,29 @@ def _sealed() -> tuple[Webhook, WebhookDelivery]:
         )
     ]  # fmt: skip
     return hook, made[1]
+
+
+def _flow(job_id: Any) -> Effect:
+    """What holds jobs back, and what one of them has done to the world; the one in doubt."""
+    Limiter.objects.create(
+        scope="queue:letters", at_once=3, is_declared=False, set_by="ada",
+        set_reason="one printer is away",
+    )  # fmt: skip
+    Limiter.objects.create(scope="kind:test.flaky", per_second=0.5, burst=10)
+    Slot.objects.create(key="agent:42", job_id=job_id)
+    [(now,)] = _rows("SELECT jobs_clock()")
+    later = now + timedelta(minutes=4)
+    Breaker.objects.create(name="meta", state="open", failures=5, opened_at=now, retry_at=later,
+                           last_error="ConnectTimeout: graph.example.com")  # fmt: skip
+    Breaker.objects.create(name="bank", state="half_open", failures=5, opened_at=now)
+    Breaker.objects.create(name="post", failures=1)
+    for n, state in enumerate(("done", "failed", "intent", "in_doubt")):
+        effect = Effect.objects.create(
+            job_id=job_id, key=f"smtp:{n}", state=state, token=uuid7(), attempt=1,
+            request={"to": "a***@e***.com", "subject": "November"},
+            settled_at=None if state == "intent" else now,
+        )  # fmt: skip
+    return effect
 
 
 def drive(job_id: Any) -> None:

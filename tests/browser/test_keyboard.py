@@ -91,20 +91,3 @@ def test_the_keys_of_the_list_work(page: Page, site: Site) -> None:
     page.keyboard.type("r?")
     assert page.locator("input[name=q]").input_value() == "r?"
     assert page.locator(".jd-live").get_attribute("data-state") == "polling"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_view_is_saved_and_opened(browser: Browser, own_site: Site) -> None:
-    context = own_site.visitor(browser)
-    page = context.new_page()
-    page.goto(f"{own_site.url}/admin/jobs/job/?q=kind:test.noop&tab=scheduled")
-    page.get_by_role("link", name="Save view…").click()
-    page.get_by_label("Name").fill("What is to come")
-    page.get_by_role("button", name="Save view").click()
-    here = page.locator(".jd-views a[aria-current=page]")
-    assert "What is to come" in here.inner_text()
-    page.goto(f"{own_site.url}/admin/jobs/job/")
-    page.get_by_role("link", name="What is to come").click()
-    assert page.locator("input[name=q]").input_value() == "kind:test.noop"
-    assert page.locator(".jd-tabs a[aria-current]").inner_text().startswith("Scheduled")
-    context.close()

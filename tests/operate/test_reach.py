@@ -12,7 +12,18 @@ import pytest
 import jobs
 from jobs import JobState
 from jobs.errors import Denied, InvalidOption, UnknownTarget
-from jobs.operate import apikeys, batches, bulk, causes, outbox, overview, pauses, schedules, search
+from jobs.operate import (
+    apikeys,
+    batches,
+    bulk,
+    bulkseen,
+    causes,
+    outbox,
+    overview,
+    pauses,
+    schedules,
+    search,
+)
 from jobs.operate.explain import explain
 from jobs.outcomes import Fault
 from jobs.principals import ALL, Principal, Scope
@@ -120,7 +131,7 @@ def test_bulk_operations_in_sight_are_found_behind_many_that_are_not(
     other = jobs.enqueue(Noop(), queue="other").id
     for _ in range(3):
         bulk.start("cancel", ids=[other], by="tests", reason="a test")
-    monkeypatch.setattr(bulk, "IDS_LIMIT", 2)
+    monkeypatch.setattr(bulkseen, "IDS_LIMIT", 2)
 
     assert [one.id for one in bulk.every(by=OF_Q, limit=1)] == [mine.id]
     of_both = Principal("bo", "api", scope=Scope(frozenset({"a"}), frozenset({"q"})))
