@@ -110,7 +110,7 @@ def _hand_in(
             wrong = f"{len(answers.wrong)} wrong answers, like {answers.wrong[0]}"
             raise RuntimeError(f"{wrong}\n{b.last_words()}")
         if expected == 202 and sending:
-            out.wait_for(asked)  # all of them arrive, too
+            out.wait_for(asked, 90.0)  # all of them arrive, too
     return {
         "rate": pace,
         **spread(answers.seconds),
