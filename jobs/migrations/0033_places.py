@@ -254,18 +254,6 @@ BEGIN
 END $$;
 """
 
-# With arrays of ids the planner thought about each batch anew, for longer than the batch took.
-GENERIC = """
-ALTER FUNCTION jobs_claim(uuid[], text, uuid, uuid, text) SET plan_cache_mode = force_generic_plan;
-ALTER FUNCTION jobs_succeed(uuid[], uuid[], jsonb, text)
-  SET plan_cache_mode = force_generic_plan;
-"""
-CUSTOM = """
-ALTER FUNCTION jobs_claim(uuid[], text, uuid, uuid, text) RESET plan_cache_mode;
-ALTER FUNCTION jobs_succeed(uuid[], uuid[], jsonb, text) RESET plan_cache_mode;
-"""
-
-
 # What every round asks, with a plan that lasts: thinking about it took longer than doing it.
 ROUND = """
 CREATE FUNCTION jobs_promote(most int) RETURNS int LANGUAGE plpgsql VOLATILE
@@ -312,6 +300,5 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(DISPATCH, migrations.RunSQL.noop),
         migrations.RunSQL(LIMITS, migrations.RunSQL.noop),
-        migrations.RunSQL(GENERIC, CUSTOM),
         migrations.RunSQL(ROUND, UNROUND),
     ]

@@ -51,7 +51,7 @@ def test_an_explanation_names_no_job_out_of_sight(root: Caller, acme: Caller) ->
     mine = acme("GET", f"/jobs/{waiting}/explain").data["reasons"][0]
     whole = root("GET", f"/jobs/{waiting}/explain").data["reasons"][0]
 
-    assert mine["text"] == "waits for 1 unfinished parents: …" and mine["ids"] == []
+    assert mine["text"] == "waits for 1 unfinished parent: …" and mine["ids"] == []
     assert str(hidden) in whole["text"] and whole["ids"] == [str(hidden)]
 
 
