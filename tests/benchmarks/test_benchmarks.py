@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks import emails
 from benchmarks.__main__ import main
 from benchmarks.aged import statement_durations
 from benchmarks.result import Check, median_run, paired_ratio, spread
 from benchmarks.workloads import WORKLOADS
+from emailgw.handlers import RATE
 from tests.admin.screens import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -33,6 +35,10 @@ def test_the_documents_name_every_workload() -> None:
         r"^\| (`[^|]+) \|", (ROOT / "docs" / "measuring.md").read_text(), re.MULTILINE
     )
     assert re.findall(r"`([^`]+)`", " ".join(rows)) == [workload.name for workload in WORKLOADS]
+
+
+def test_mails_are_measured_by_the_pace_of_their_handler() -> None:
+    assert emails.PACE == RATE.per_second
 
 
 def test_an_unknown_name_ends_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:
