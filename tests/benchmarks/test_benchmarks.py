@@ -38,7 +38,7 @@ def test_the_documents_name_every_workload() -> None:
 
 
 def test_mails_are_measured_by_the_pace_of_their_handler() -> None:
-    assert emails.PACE == RATE.per_second
+    assert RATE.per_second == emails.PACE
 
 
 def test_an_unknown_name_ends_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:
