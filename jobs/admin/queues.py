@@ -12,7 +12,6 @@ from django.contrib import admin
 from django.contrib.admin.utils import quote as admin_quote
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.formats import localize
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -21,7 +20,7 @@ from jobs.admin import charts, depths, limits
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Button, Until
 from jobs.admin.base import PlatformAdmin
-from jobs.admin.components import duration
+from jobs.admin.components import duration, number
 from jobs.admin.copying import api, cli
 from jobs.admin.flow import PAUSE_ACTS
 from jobs.admin.overview import jobs_url, sparks
@@ -204,6 +203,6 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     return {
         "svg": charts.throughput(drawn, lines),
         "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in lines], values=False),  # noqa: E501
-        "done": localize(sum(done)), "bad": localize(sum(bad)),
+        "done": number(sum(done)), "bad": number(sum(bad)),
         "p50": duration(whole.p50), "p95": duration(whole.p95),
     }  # fmt: skip
