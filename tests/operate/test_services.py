@@ -24,6 +24,7 @@ from jobs.models import Schedule
 from jobs.operate import overview, schedules, services
 from jobs.principals import Principal, Scope
 from tests.specimens.handlers import Noop
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -44,7 +45,15 @@ def a_process(role: str, name: str) -> Iterator[None]:
     with psycopg.connect(**given, application_name=f"jobs:{role}:{name}"):
         _look_anew()
         yield
+    # The server notices a moment later that somebody has gone.
+    wait_until(lambda: not _is_there(f"jobs:{role}:{name}"))
+
+
+def _is_there(application: str) -> bool:
     _look_anew()
+    return bool(
+        sql.rows("SELECT 1 FROM pg_stat_activity WHERE application_name = %s", [application])
+    )
 
 
 def _look_anew() -> None:
