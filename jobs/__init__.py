@@ -9,165 +9,175 @@
     def send_email(ctx: jobs.Context, payload: SendEmail) -> None: ...
 
     jobs.enqueue(SendEmail(outbox_id=outbox.id))
+
+These are the names for writing, enqueueing, steering and finding jobs. Everything else has a module
+of its own, such as ``jobs.errors`` and ``jobs.events``; docs/embedding.md lists them.
 """
 
-from __future__ import annotations
+import typing as _typing
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from jobs import lazy as _lazy
 
-from jobs.backoff import Delays, Exponential, Fixed, Immediate, Linear
-from jobs.context import Context
-from jobs.effects import Happened, Intent, NotHappened, Unknown
-from jobs.endings import Ended, ended
-from jobs.errors import (
-    BreakerError,
-    Changed,
-    ConfigError,
-    Denied,
-    DuplicateJob,
-    EffectError,
-    EnqueueError,
-    EventError,
-    FeedGone,
-    HandlerError,
-    IllegalMove,
-    InvalidOption,
-    InvalidPayload,
-    JobsError,
-    KeyConflict,
-    KeyTaken,
-    MachineError,
-    NotAllowed,
-    SealError,
-    StaleClaim,
-    StaleState,
-    UnknownBatch,
-    UnknownJob,
-    UnknownKind,
-    UnknownTarget,
-)
-from jobs.events import Event
-from jobs.keeping import Keep, sweeper
-from jobs.limits import Limit, Rate, Unique
-from jobs.outcomes import (
-    CircuitOpen,
-    InDoubt,
-    RateLimited,
-    RetryAfter,
-    Snooze,
-    Stopped,
-    Unrecoverable,
-)
-from jobs.payloads import Payload
-from jobs.sensitive import Sensitive
-from jobs.states import DeadLetterState, JobState
-
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    from jobs import (
+        acts as acts,
+    )
+    from jobs import (
+        admin as admin,
+    )
+    from jobs import (
+        api as api,
+    )
+    from jobs import (
+        backoff as backoff,
+    )
+    from jobs import (
+        blobs as blobs,
+    )
+    from jobs import (
+        effects as effects,
+    )
+    from jobs import (
+        errors as errors,
+    )
+    from jobs import (
+        events as events,
+    )
+    from jobs import (
+        fields as fields,
+    )
+    from jobs import (
+        flow as flow,
+    )
+    from jobs import (
+        http as http,
+    )
+    from jobs import (
+        limits as limits,
+    )
+    from jobs import (
+        machines as machines,
+    )
+    from jobs import (
+        metrics as metrics,
+    )
+    from jobs import (
+        models as models,
+    )
+    from jobs import (
+        realtime as realtime,
+    )
+    from jobs import (
+        retention as retention,
+    )
+    from jobs import (
+        sandbox as sandbox,
+    )
+    from jobs import (
+        statements as statements,
+    )
+    from jobs import (
+        testing as testing,
+    )
+    from jobs import (
+        types as types,
+    )
+    from jobs import (
+        verbs as verbs,
+    )
+    from jobs import (
+        webhooks as webhooks,
+    )
+    from jobs.backoff import Delays, Exponential
     from jobs.breakers import breaker
+    from jobs.context import Context
+    from jobs.endings import ended
     from jobs.engine.chains import chain
-    from jobs.engine.feed import feed, feed_head
-    from jobs.engine.intake import Draft, Enqueued, enqueue, enqueue_many
+    from jobs.engine.intake import Draft, enqueue, enqueue_many
     from jobs.engine.outbox import emit
-    from jobs.machines import Edge, Machine, Moved, machine
-    from jobs.models import Attempt, DeadLetter, Job
+    from jobs.errors import JobsError
+    from jobs.limits import Limit, Unique
+    from jobs.meters import meter
+    from jobs.models import Job
     from jobs.operate.batches import batch
     from jobs.operate.cancel import cancel
-    from jobs.operate.doubts import resolve_doubt
     from jobs.operate.explain import explain
+    from jobs.operate.finding import get
+    from jobs.operate.pauses import pause, resume
     from jobs.operate.replay import replay
     from jobs.operate.retry import retry
+    from jobs.outcomes import RateLimited, RetryAfter, Snooze, Stopped, Unrecoverable
+    from jobs.payloads import Payload
+    from jobs.queues import queue
     from jobs.registry import handler
+    from jobs.sensitive import Sensitive
+    from jobs.states import JobState
     from jobs.timetable import schedule
 
-# Django imports this package before models may be; these names are loaded when first used.
-_LAZY = {
-    "Attempt": "jobs.models",
-    "DeadLetter": "jobs.models",
+_HOMES = {
+    "Context": "jobs.context",
+    "Delays": "jobs.backoff",
     "Draft": "jobs.engine.intake",
-    "Edge": "jobs.machines",
-    "Enqueued": "jobs.engine.intake",
+    "Exponential": "jobs.backoff",
     "Job": "jobs.models",
-    "Machine": "jobs.machines",
-    "Moved": "jobs.machines",
+    "JobState": "jobs.states",
+    "JobsError": "jobs.errors",
+    "Limit": "jobs.limits",
+    "Payload": "jobs.payloads",
+    "RateLimited": "jobs.outcomes",
+    "RetryAfter": "jobs.outcomes",
+    "Sensitive": "jobs.sensitive",
+    "Snooze": "jobs.outcomes",
+    "Stopped": "jobs.outcomes",
+    "Unique": "jobs.limits",
+    "Unrecoverable": "jobs.outcomes",
     "batch": "jobs.operate.batches",
     "breaker": "jobs.breakers",
     "cancel": "jobs.operate.cancel",
     "chain": "jobs.engine.chains",
     "emit": "jobs.engine.outbox",
+    "ended": "jobs.endings",
     "enqueue": "jobs.engine.intake",
     "enqueue_many": "jobs.engine.intake",
     "explain": "jobs.operate.explain",
-    "feed": "jobs.engine.feed",
-    "feed_head": "jobs.engine.feed",
+    "get": "jobs.operate.finding",
     "handler": "jobs.registry",
-    "machine": "jobs.machines",
+    "meter": "jobs.meters",
+    "pause": "jobs.operate.pauses",
+    "queue": "jobs.queues",
     "replay": "jobs.operate.replay",
-    "resolve_doubt": "jobs.operate.doubts",
+    "resume": "jobs.operate.pauses",
     "retry": "jobs.operate.retry",
     "schedule": "jobs.timetable",
 }
+# What an app may import besides: ``jobs.errors`` needs no import of its own.
+_MODULES = (
+    "acts", "admin", "api", "backoff", "blobs", "effects", "errors", "events", "fields", "flow",
+    "http", "limits", "machines", "metrics", "models", "realtime", "retention", "sandbox",
+    "statements", "testing", "types", "verbs", "webhooks",
+)  # fmt: skip
+# What a project names in its settings and its entry points, or runs in another program.
+_PROJECT_MODULES = (
+    "asgi", "bodies", "cache", "client", "demo", "logs", "middleware", "newkey", "router",
+    "signals",
+)  # fmt: skip
 
 __all__ = [
-    "Attempt",
-    "BreakerError",
-    "Changed",
-    "CircuitOpen",
-    "ConfigError",
     "Context",
-    "DeadLetter",
-    "DeadLetterState",
     "Delays",
-    "Denied",
     "Draft",
-    "DuplicateJob",
-    "Edge",
-    "EffectError",
-    "Ended",
-    "EnqueueError",
-    "Enqueued",
-    "Event",
-    "EventError",
     "Exponential",
-    "FeedGone",
-    "Fixed",
-    "HandlerError",
-    "Happened",
-    "IllegalMove",
-    "Immediate",
-    "InDoubt",
-    "Intent",
-    "InvalidOption",
-    "InvalidPayload",
     "Job",
     "JobState",
     "JobsError",
-    "Keep",
-    "KeyConflict",
-    "KeyTaken",
     "Limit",
-    "Linear",
-    "Machine",
-    "MachineError",
-    "Moved",
-    "NotAllowed",
-    "NotHappened",
     "Payload",
-    "Rate",
     "RateLimited",
     "RetryAfter",
-    "SealError",
     "Sensitive",
     "Snooze",
-    "StaleClaim",
-    "StaleState",
     "Stopped",
     "Unique",
-    "Unknown",
-    "UnknownBatch",
-    "UnknownJob",
-    "UnknownKind",
-    "UnknownTarget",
     "Unrecoverable",
     "batch",
     "breaker",
@@ -178,21 +188,20 @@ __all__ = [
     "enqueue",
     "enqueue_many",
     "explain",
-    "feed",
-    "feed_head",
+    "get",
     "handler",
-    "machine",
+    "meter",
+    "pause",
+    "queue",
     "replay",
-    "resolve_doubt",
+    "resume",
     "retry",
     "schedule",
-    "sweeper",
 ]
 
+if not _typing.TYPE_CHECKING:  # a type checker is to find names that do not exist
+    __getattr__ = _lazy.attach("jobs", _HOMES, _MODULES)
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'jobs' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

@@ -1,4 +1,6 @@
-"""What apps need to let people act: who acts, permissions of the app's own, rows of the audit.
+"""Acts that are no verbs: who acts, permissions of the app's own, rows of the audit.
+
+What people do with an app's own things is declared as a verb, see ``jobs.verbs``.
 
 ::
 
@@ -10,11 +12,13 @@
 
 An app's permission is called ``app.codename``, as Django calls it. A user holds it by Django's
 own permissions, superusers and the project's own code hold all, an API key what it was given.
+``of_user(user, via="mail")`` says what a user may do and see where there is no request.
 """
 
 from __future__ import annotations
 
 from jobs.operate.acts import Act, deny, on, settle
+from jobs.operate.people import of_user
 from jobs.operate.targets import Place
 from jobs.principals import By, Principal, Scope, add_permissions, principal
 
@@ -26,6 +30,7 @@ __all__ = [
     "Scope",
     "add_permissions",
     "deny",
+    "of_user",
     "on",
     "principal",
     "settle",

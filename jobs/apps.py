@@ -15,9 +15,10 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks as checks
-        from jobs import protection, registry
+        from jobs import protection, registry, verbs
 
         registry.autodiscover()
+        verbs.autodiscover()
         if not _only_checks():
             protection.require_keys()
 

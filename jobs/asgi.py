@@ -11,7 +11,8 @@ Django's own handler gives every request a new thread, with which the event loop
 then take turns, and which connects to whatever needs a connection anew. Here a request is answered
 as a whole by one of the threads: that costs half as much, and more requests than threads wait for
 one another. Views that are coroutines, and answers that are streams, stay with the event loop, as
-they do there.
+they do there. A large body for a view that is ``streamed`` (``jobs.api.uploads``) is read by that
+view, in one of some threads for uploads.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, get_resolver, resolve, set_script_prefix
 from django.utils.translation import get_language
 
+from jobs import bodies
+from jobs.incoming import IncomingBody
+
 THREADS = 16
+UPLOADS = 8
+"""Threads for views that read a large body themselves."""
 KNOWN = 1000
 """So many addresses are remembered."""
 Scope = dict[str, Any]
@@ -43,28 +49,42 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
-def get_asgi_application(threads: int = THREADS) -> ASGIHandler:
-    """Django's pages as an ASGI application; so many requests are answered at the same time."""
+def get_asgi_application(threads: int = THREADS, body_limit: int | None = None) -> ASGIHandler:
+    """Django's pages as an ASGI application; so many requests are answered at the same time.
+
+    No request has a larger body than ``body_limit``; without it, than the largest that the API or
+    ``DATA_UPLOAD_MAX_MEMORY_SIZE`` allows. Whoever sends more is answered 413 before anybody asks
+    who he is.
+    """
     django.setup(set_prefix=False)
-    return Handler(threads)
+    return Handler(threads, body_limit)
 
 
 class Handler(ASGIHandler):
     """Requests are answered in threads of its own."""
 
-    def __init__(self, threads: int = THREADS) -> None:
+    def __init__(self, threads: int = THREADS, body_limit: int | None = None) -> None:
         BaseHandler.__init__(self)
         self.load_middleware()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="page")
+        self._uploads = ThreadPoolExecutor(UPLOADS, thread_name_prefix="upload")
         self._known: dict[tuple[str | None, str], ResolverMatch] = {}
         # Of Django's own, with middleware for coroutines; None where there is no such view.
         self._of_coroutines = (
             ASGIHandler() if _has_coroutines(get_resolver().url_patterns) else None
         )
 
+        self._bounded = bodies.bounded_asgi(self._serve, body_limit, streams=True)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"there are pages here, and nothing for {scope['type']}")
+        await self._bounded(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if bodies.STREAMED in scope:
+            await self._serve_upload(scope, receive, send)
+            return
         if self._of_coroutines is not None and _is_coroutine(scope):
             await self._of_coroutines(scope, receive, send)
             return
@@ -82,6 +102,20 @@ class Handler(ASGIHandler):
             return
         async with ThreadSensitiveContext():
             await self._stream(response, receive, send)
+
+    async def _serve_upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a view that reads the body while it arrives."""
+        loop = asyncio.get_running_loop()
+        body = IncomingBody(receive, loop)
+        try:
+            response = await loop.run_in_executor(
+                self._uploads, copy_context().run, self._answer, loop, scope, body
+            )
+        finally:
+            body.abort()
+        if not body.is_read:  # the rest of it is not listened to
+            response["Connection"] = "close"
+        await self.send_response(response, send)
 
     def _answer(self, loop: asyncio.AbstractEventLoop, scope: Scope, body: Any) -> HttpResponseBase:
         """The answer to the request, over and done with, unless it is a stream."""

@@ -2,7 +2,7 @@
 
 ::
 
-    meta = jobs.breaker("meta:page:7", threshold=5, open_for=120, counts=(MetaDown, TimeoutError))
+    meta = jobs.breaker("meta:page:7", threshold=5, open_for=120)
 
     with meta:                              # in a handler, around the call of the service
         client.publish(post)
@@ -10,19 +10,24 @@
 
 After ``threshold`` failures in a row the circuit opens: nobody calls for ``open_for`` seconds, and
 jobs that would are delayed without using an attempt. Then one of them calls as a probe; its success
-closes the circuit for all, its failure opens it again.
+closes the circuit for all and releases the jobs that wait, its failure opens it again and delays
+its job like the others. Only outages count, unless ``counts`` says otherwise.
 """
 
 from __future__ import annotations
 
+import errno
 import math
 import random
+import smtplib
+import socket
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from jobs.backoff import Duration, seconds
+from jobs.declaring import agree
 from jobs.effects import NotHappened
 from jobs.engine import breakers
 from jobs.engine.breakers import Pass
@@ -32,6 +37,9 @@ from jobs.outcomes import CircuitOpen, Steer
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Exceptions = type[BaseException] | tuple[type[BaseException], ...]
+Judge = Callable[[BaseException], bool | None]
+"""Says of an exception whether the service is out of order; None where that cannot be told."""
 
 NAME_LIMIT = 200
 _LONGEST = 86400.0
@@ -49,17 +57,54 @@ def breaker(
     threshold: int = 5,
     open_for: Duration = 60,
     *,
-    counts: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+    counts: Exceptions | Judge | None = None,
     probe_for: Duration = 60,
+    trips: Exceptions = (),
 ) -> Breaker:
     """The breaker of that name, whoever uses it.
 
     It opens after ``threshold`` failures in a row and lets a probe through after ``open_for``.
-    Failures are exceptions of ``counts``; any other exception means that the service answered,
-    except what steers a job (``Snooze``, ``RateLimited`` …), which says nothing unless ``counts``
-    names it. A probe that is not heard of for ``probe_for`` is replaced by another.
+    Failures are outages as ``is_outage`` knows them, or exceptions of ``counts``: with classes, any
+    other exception means that the service answered; a function says True (a failure), False (the
+    service answered) or None (there is no telling). What steers a job (``Snooze``, ``RateLimited``
+    …) says nothing unless ``counts`` names its class. A probe that is silent for ``probe_for`` is
+    replaced by another. Exceptions of ``trips``, such as credentials that are refused, count and
+    open the circuit at once. Modules that declare the same breaker must say the same threshold and
+    times: raises BreakerError.
     """
-    return Breaker(name, threshold, open_for, counts, probe_for)
+    made = Breaker(name, threshold, open_for, counts, probe_for, trips)
+    said = f"{threshold} failures, open for {made.open_for:g} s, probed for {made.probe_for:g} s"
+    agree("breaker", name, said, BreakerError)
+    return made
+
+
+_AWAY = (502, 503, 504)
+"""Answers by which a gateway or a service says that it is out of order."""
+_GONE = (
+    *(ConnectionError, TimeoutError, socket.gaierror),
+    *(smtplib.SMTPServerDisconnected, smtplib.SMTPConnectError),
+)
+_ERRNOS = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
+
+
+def is_outage(error: BaseException) -> bool | None:
+    """Return whether the error says that a service is away, whoever asks it for what.
+
+    True for a connection that was not made or broke, a name that is not found, silence, and the
+    answers 502, 503 and 504, also as the ``__cause__`` of another error; False for any other answer
+    by HTTP; None for everything else, which may be the fault of one request or of this program.
+    """
+    from jobs.http import HTTPStatusError, TooLarge, TooSlow, Unreachable
+
+    if isinstance(error, HTTPStatusError):
+        return error.response.status_code in _AWAY
+    if isinstance(error, TooLarge):
+        return False
+    if isinstance(error, (*_GONE, TooSlow, Unreachable)):
+        return True
+    if isinstance(error, OSError) and error.errno in _ERRNOS:
+        return True
+    return None if error.__cause__ is None else is_outage(error.__cause__)
 
 
 class Breaker:
@@ -70,8 +115,9 @@ class Breaker:
         name: str,
         threshold: int,
         open_for: Duration,
-        counts: type[BaseException] | tuple[type[BaseException], ...],
+        counts: Exceptions | Judge | None,
         probe_for: Duration,
+        trips: Exceptions = (),
     ) -> None:
         if problem := label_problem(name, NAME_LIMIT) or ("" if name else "is empty"):
             raise BreakerError(f"breaker: name {problem}")
@@ -80,11 +126,8 @@ class Breaker:
         self.name, self.threshold = name, threshold
         self.open_for = _duration("open_for", open_for)
         self.probe_for = _duration("probe_for", probe_for)
-        self.counts = counts if isinstance(counts, tuple) else (counts,)
-        if not self.counts or not all(
-            isinstance(each, type) and issubclass(each, BaseException) for each in self.counts
-        ):
-            raise BreakerError("breaker: counts must be one or more exception classes")
+        self.trips = _classes("trips", trips)
+        self.counts, self._judged_by = _counts(counts)
 
     def __repr__(self) -> str:
         return f"<Breaker {self.name!r}>"
@@ -94,8 +137,18 @@ class Breaker:
         with self:
             return function(*args, **kwargs)
 
+    def raise_if_open(self, *, unless_due: bool = False) -> None:
+        """Raise CircuitOpen unless the circuit is closed, or ``unless_due`` for its next probe.
+
+        For handlers that would rather wait with the others than use an attempt for the failure
+        that has just opened the circuit.
+        """
+        found = breakers.look(self.name)
+        if not found.may_call and not (unless_due and not found.wait):
+            raise CircuitOpen(self.name, self._delay(found))
+
     def __enter__(self) -> Self:
-        self._admit(breakers.enter(self.name, self.probe_for))
+        _enter((self,))
         return self
 
     def __exit__(
@@ -107,7 +160,7 @@ class Breaker:
         self._report(self._leave(), error)
 
     async def __aenter__(self) -> Self:
-        self._admit(await breakers.aside(lambda: breakers.enter(self.name, self.probe_for)))
+        await _enter_async((self,))
         return self
 
     async def __aexit__(
@@ -118,11 +171,6 @@ class Breaker:
     ) -> None:
         held = self._leave()
         await breakers.aside(lambda: self._report(held, error))
-
-    def _admit(self, found: Pass) -> None:
-        if not found.may_call:
-            raise CircuitOpen(self.name, self._delay(found))
-        _held.set((*_held.get(), (self, found)))
 
     def _leave(self) -> Pass:
         """The pass of the innermost block of this breaker here."""
@@ -141,7 +189,10 @@ class Breaker:
             breakers.succeed(self.name, held)
         else:
             text = f"{type(error).__qualname__}: {error}"
-            breakers.fail(self.name, held, self.threshold, self.open_for, text)
+            threshold = 1 if isinstance(error, self.trips) else self.threshold
+            if breakers.fail(self.name, held, threshold, self.open_for, text) and error is not None:
+                # Others probe before this one does so again: it may be what breaks the service.
+                breakers.blame(error, CircuitOpen(self.name, self.open_for + self._spread))
 
     def _judge(self, error: BaseException | None) -> bool | None:
         """Whether the service is well; None where the end of the block does not tell."""
@@ -149,17 +200,110 @@ class Breaker:
             error = error.__cause__
         if error is None:
             return True
+        classes = (*self.counts, *self.trips)
         if isinstance(error, Steer):
-            named = tuple(each for each in self.counts if issubclass(each, Steer))
+            named = tuple(each for each in classes if issubclass(each, Steer))
             return False if isinstance(error, named) else None
-        if isinstance(error, self.counts):
+        if isinstance(error, classes):
             return False
-        return True if isinstance(error, Exception) else None
+        if not isinstance(error, Exception):
+            return None
+        if self._judged_by is None:
+            return True
+        is_failure = self._judged_by(error)
+        return None if is_failure is None else not is_failure
+
+    @property
+    def _spread(self) -> float:
+        return min(_SPREAD_LIMIT, self.open_for * _SPREAD_SHARE)
 
     def _delay(self, found: Pass) -> float:
-        spread = random.uniform(0.0, min(_SPREAD_LIMIT, self.open_for * _SPREAD_SHARE))
+        spread = random.uniform(0.0, self._spread)
         wait = min(found.wait, PROBE_WAIT) if found.is_probed else found.wait
         return max(0.0, wait) + spread
+
+
+class Together:
+    """Several breakers around one block: see ``together``."""
+
+    def __init__(self, members: tuple[Breaker, ...]) -> None:
+        if len({member.name for member in members}) < max(1, len(members)):
+            raise BreakerError("together: needs one or more breakers of different names")
+        self._members = members
+
+    def __enter__(self) -> Self:
+        _enter(self._members)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in reversed(self._members):
+            member._report(member._leave(), error)
+
+    async def __aenter__(self) -> Self:
+        await _enter_async(self._members)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        held = [(member, member._leave()) for member in reversed(self._members)]
+
+        def report() -> None:
+            for member, each in held:
+                member._report(each, error)
+
+        await breakers.aside(report)
+
+
+def together(*members: Breaker) -> Together:
+    """Return a block that calls only if each of these breakers lets it, asked by one statement.
+
+    It is like ``with a, b:``, and costs one round trip to the database instead of one for each.
+    """
+    return Together(members)
+
+
+def _enter(members: tuple[Breaker, ...]) -> None:
+    _admit(members, breakers.enter({each.name: each.probe_for for each in members}))
+
+
+async def _enter_async(members: tuple[Breaker, ...]) -> None:
+    lasting = {each.name: each.probe_for for each in members}
+    _admit(members, await breakers.aside(lambda: breakers.enter(lasting)))
+
+
+def _admit(members: tuple[Breaker, ...], passes: dict[str, Pass]) -> None:
+    if refusing := [each for each in members if not passes[each.name].may_call]:
+        longest = max(refusing, key=lambda each: passes[each.name].wait)
+        raise CircuitOpen(longest.name, longest._delay(passes[longest.name]))
+    _held.set((*_held.get(), *((each, passes[each.name]) for each in members)))
+
+
+def _counts(given: Any) -> tuple[tuple[type[BaseException], ...], Judge | None]:
+    """The classes that count, or who judges instead."""
+    if given is None:
+        return (), is_outage
+    if callable(given) and not isinstance(given, type):
+        return (), given
+    found = _classes("counts", given)
+    if not found:
+        raise BreakerError("breaker: counts must be one or more exception classes")
+    return found, None
+
+
+def _classes(name: str, given: Any) -> tuple[type[BaseException], ...]:
+    found = given if isinstance(given, tuple) else (given,)
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in found):
+        raise BreakerError(f"breaker: {name} must be one or more exception classes")
+    return found
 
 
 def _duration(name: str, value: Any) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
-from jobs import addresses
+from jobs import addresses, groups
 from jobs.errors import ConfigError
 from jobs.limits import Limit
 from jobs.names import label_problem, name_problem
@@ -51,7 +51,7 @@ class Settings:
     DRAIN: float = 25.0
     """Seconds that a warm shutdown waits for running handlers."""
     GRACE: float = 1.5
-    """Seconds from a timeout's first signal until the executor is killed."""
+    """Seconds from a timeout to the kill of its executor, for kinds that name none."""
     REQUEUE_AFTER: float = 2.0
     """Age at which a queued job whose id is in no list is pushed again."""
     TICK: float = 0.25
@@ -84,12 +84,14 @@ class Settings:
     """Seconds that an event may wait before the overview calls it a problem."""
     QUEUES: Mapping[str, Limit] = field(default_factory=dict)
     """Limits of whole queues, like ``{"email": jobs.Limit(at_once=10, rate="100/s")}``."""
+    WORKERS: Mapping[str, Any] = field(default_factory=dict)
+    """Groups of workers, like ``{"slow": {"queues": ["reports"], "processes": 4}, "rest": {}}``."""
     WEIGHTS: Mapping[str, int] = field(default_factory=dict)
     """Jobs that a tenant may start in one turn, like ``{"acme": 3}``; others start one."""
     PREEMPTION_GRACE: float = 30.0
     """Seconds after which a preempted handler that does not stop is killed, where it may be."""
     PREEMPTION_LIMIT: int = 3
-    """How often one job may be preempted."""
+    """How often one job may be preempted, of kinds that name no number."""
     CANCEL_GRACE: float = 10.0
     """Seconds after which a forced cancel kills a handler that does not stop."""
     HTTP_ALLOW: tuple[str, ...] = ()
@@ -102,6 +104,8 @@ class Settings:
     """Key of blind indexes."""
     WEBHOOKS: bool = False
     """Whether events are sent to webhooks."""
+    WEBHOOK_LIMIT: int = 20
+    """Webhooks that one tenant may have."""
     WEBHOOK_DISABLE_AFTER: timedelta = timedelta(days=3)
     """How long every try may fail before a webhook is disabled."""
     KEEP_DELIVERIES: timedelta = timedelta(days=30)
@@ -114,8 +118,9 @@ class Settings:
     """How long causes of failures stay of which nothing dies any more."""
     VERSION: str = ""
     """The project's version, shown with its workers."""
-    SCOPE: str = ""
-    """Dotted path of a function that answers which tenants and queues a user may see."""
+    SCOPE: str | tuple[str, ...] = ""
+    """Dotted path of a function that answers which tenants and queues a user may see, or a list of
+    such functions, one for each app."""
     API_DOCS: bool = False
     """Whether the API has a page that shows it, and tells its OpenAPI without a key."""
     API_RATES: Mapping[str, str] = field(
@@ -128,6 +133,8 @@ class Settings:
     """Largest body of a request, in bytes."""
     API_NEEDS_IDEMPOTENCY_KEY: bool = False
     """Whether a POST without Idempotency-Key is refused."""
+    BLOBS: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The store of ``jobs.blobs``, like ``{"STORE": "local", "ROOT": "/srv/blobs"}``."""
     LOG_URL_TEMPLATE: str = ""
     """Your page of a job's log lines, like ``https://logs.example.org/?job={job_id}``."""
     METRICS_TOKEN: str = field(default="", repr=False)
@@ -171,6 +178,9 @@ def _contradictions(s: Settings) -> list[str]:
     ):
         if not timedelta(0) <= getattr(s, f"KEEP_{name}") <= _KEPT_LONGEST:
             found.append(f"JOBS['KEEP_{name}'] must not be negative and at most a hundred years")
+    for path in s.SCOPE if isinstance(s.SCOPE, tuple) else ():
+        if not isinstance(path, str) or not path:
+            found.append(f"JOBS['SCOPE']: {path!r} is no dotted path of a function")
     if not 0 <= s.API_PROXIES <= 10:
         found.append("JOBS['API_PROXIES'] must lie between 0 and 10")
     if not 1024 <= s.API_BODY_LIMIT <= 64 * 1024 * 1024:
@@ -188,6 +198,8 @@ def _contradictions(s: Settings) -> list[str]:
         found.append(
             "JOBS['WEBHOOK_DISABLE_AFTER'] must be a minute at least and a hundred years at most"
         )
+    if not 1 <= s.WEBHOOK_LIMIT <= 1000:
+        found.append("JOBS['WEBHOOK_LIMIT'] must lie between 1 and 1000")
     if s.HEARTBEAT * 2 > s.LEASE:
         found.append("JOBS['LEASE'] must be at least twice JOBS['HEARTBEAT']")
     if not 1 <= s.MAX_ATTEMPTS <= 1000:
@@ -207,6 +219,7 @@ def _contradictions(s: Settings) -> list[str]:
             found.append(f"JOBS['QUEUES']: {problem}")
         if not isinstance(limit, Limit):
             found.append(f"JOBS['QUEUES'][{queue!r}] must be a jobs.Limit")
+    found += groups.problems(s.WORKERS)
     for tenant, weight in dict[str, object](s.WEIGHTS).items():
         if problem := label_problem(tenant):
             found.append(f"JOBS['WEIGHTS']: tenant {problem}")
@@ -263,6 +276,8 @@ def parse(raw: object) -> Settings:
 
 def _coerced(key: str, value: Any) -> Any:
     default = _default(key)
+    if key == "SCOPE" and isinstance(value, list | tuple):
+        return tuple(value)
     expected: type | tuple[type, ...] = type(default)
     if isinstance(default, float):
         if isinstance(value, timedelta):
@@ -288,7 +303,8 @@ def _coerced(key: str, value: Any) -> Any:
         return value
     else:
         expected_name = f"of type {type(default).__name__}"
-    shown = type(value).__name__ if "KEY" in key or "TOKEN" in key else repr(value)  # a secret
+    is_secret = "KEY" in key or "TOKEN" in key or key == "BLOBS"
+    shown = type(value).__name__ if is_secret else repr(value)
     raise ConfigError(f"JOBS[{key!r}] must be {expected_name}, got {shown}")
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from uuid import UUID
-
-from pydantic import BaseModel
 
 from jobs import tracing
 from jobs.effects import AsyncCall, AsyncProbe, Call, OnDoubt, Probe, Terms
 from jobs.errors import EventError
-from jobs.events import Audience, Message, message
+from jobs.events import Audience, Message, Told, message
 from jobs.outcomes import Stopped
 from jobs.watch import LOOK_INTERVAL, watch
 
@@ -61,6 +60,24 @@ class Signal:
         return reason
 
 
+_signal: ContextVar[Signal | None] = ContextVar("jobs_signal", default=None)
+
+
+def current_signal() -> Signal | None:
+    """Return the signal of the attempt that runs in this thread or coroutine, if one does."""
+    return _signal.get()
+
+
+@contextmanager
+def listening(signal: Signal) -> Iterator[None]:
+    """Make the signal the current one for the block, and for coroutines that it starts."""
+    token = _signal.set(signal)
+    try:
+        yield
+    finally:
+        _signal.reset(token)
+
+
 class ProgressWriter(Protocol):
     """Stores a job's progress, if the attempt still holds the job."""
 
@@ -77,6 +94,16 @@ class EffectLedger(Protocol):
     ) -> Any: ...
 
 
+class JobFence(Protocol):
+    """The attempt's hold on its job: see ``jobs.engine.fence``."""
+
+    def hold(self) -> None: ...
+
+    async def hold_async(self) -> None: ...
+
+    def refuse(self) -> NoReturn: ...
+
+
 EVENT_LIMIT = 1000
 """Events that an attempt may keep until its end."""
 PROGRESS_INTERVAL = 0.5
@@ -91,7 +118,11 @@ class Context:
     kind: str
     queue: str
     attempt: int
-    """Number of this attempt, from 1; retries, snoozes and releases all count."""
+    """Number of this attempt, from 1; retries, snoozes and releases all count.
+
+    It never goes back, so an outside system that keeps the highest one it has seen, and refuses
+    lower ones, shuts out an attempt that has lost its job.
+    """
     failures: int
     """How often the job has failed before."""
     max_attempts: int
@@ -103,6 +134,7 @@ class Context:
     _write_progress: ProgressWriter
     _read_parents: Callable[[], dict[UUID, Any]]
     _ledger: EffectLedger
+    _fence: JobFence
     _write_message: Callable[[Message], None]
     _in_transaction: Callable[[], bool]
     _messages: list[Message] = field(default_factory=list)
@@ -190,7 +222,7 @@ class Context:
     def emit(
         self,
         topic: str,
-        payload: Mapping[str, Any] | BaseModel,
+        payload: Told,
         *,
         key: str | None = None,
         tenant: str | None = None,
@@ -223,6 +255,37 @@ class Context:
             self._messages.append(made)
         return made.id
 
+    def fence(self) -> None:
+        """Let the transaction around this call commit only if the attempt still holds its job.
+
+        Call it inside ``transaction.atomic`` on the database of the jobs, in the outermost block:
+        it locks the job's row until that transaction ends, so nobody else can begin the job
+        meanwhile. Where the job is another attempt's by now, it raises
+        ``jobs.errors.StaleClaim``, and nothing that the transaction wrote survives. Without a
+        transaction it raises Django's ``TransactionManagementError``.
+        """
+        self._fence.hold()
+
+    async def fence_async(self) -> None:
+        """``fence`` for coroutines; a function that ``sync_to_async`` runs says ``fence``."""
+        await self._fence.hold_async()
+
+    def span(
+        self, name: str, /, **attributes: str | int | float | bool
+    ) -> AbstractContextManager[object]:
+        """Make a part of the handler an OpenTelemetry span, below the span of its attempt.
+
+        ::
+
+            with ctx.span("import.page", page=number):
+                ...
+
+        The span has the id and kind of the job and the attributes, redacted, and the class of an
+        error. Use it in coroutines in the same way. Does nothing if tracing is not set up.
+        """
+        about = {"jobs.job": str(self.job_id), "jobs.kind": self.kind}
+        return tracing.piece(name, {**about, **attributes})
+
     def effect(
         self,
         key: str,
@@ -241,7 +304,8 @@ class Context:
         ``on_doubt="rerun"`` makes the call again (for calls that may be repeated).
 
         An exception of the call leaves the effect in doubt, unless it says that nothing happened:
-        ``jobs.NotHappened``, ``jobs.RateLimited``, an open circuit, or one of ``definite``.
+        ``jobs.effects.NotHappened``, ``jobs.RateLimited``, an open circuit, a meter without room,
+        an ``HttpError`` whose request was not ``sent``, or one of ``definite``.
         ``request`` is stored with the intent, for the probe and for whoever decides. Begins
         nothing once the job has been told to stop. Not for atomic handlers or transactions.
         """

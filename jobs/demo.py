@@ -43,6 +43,7 @@ class Act(ABC):
         self.url = url
         """Of the demo's web server."""
         self.ids: list[UUID] = []
+        self._last_seen: dict[UUID, Job] = {}
 
     def prepare(self) -> Mapping[str, str]:
         """What the demo's programs find in their environment; called before any of them starts."""
@@ -57,7 +58,8 @@ class Act(ABC):
         return ""
 
     def is_over(self) -> bool:
-        return all(job.state in FINAL_STATES for job in self.jobs())
+        """Return whether all of its jobs have ended; only those may have been removed."""
+        return all(job.state in FINAL_STATES for job in self._kept().values())
 
     @abstractmethod
     def verdict(self) -> Verdict:
@@ -67,9 +69,14 @@ class Act(ABC):
         """What would go on without the demo is taken back, also where it was broken off."""
 
     def jobs(self) -> list[Job]:
-        """Its jobs in the order of their enqueue."""
+        """Return its jobs in the order of their enqueue; a removed one is as it was last seen."""
+        self._kept()
+        return [self._last_seen[job_id] for job_id in self.ids]
+
+    def _kept(self) -> dict[UUID, Job]:
         found = Job.objects.using(sql.alias()).in_bulk(self.ids)
-        return [found[job_id] for job_id in self.ids]
+        self._last_seen |= found
+        return found
 
 
 A = TypeVar("A", bound=type[Act])

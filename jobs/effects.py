@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from jobs import lazy
+from jobs.outcomes import CircuitOpen as CircuitOpen
+from jobs.outcomes import InDoubt as InDoubt
+
+if TYPE_CHECKING:
+    from jobs.operate.doubts import open_doubts as open_doubts
+    from jobs.operate.doubts import resolve as resolve
+    from jobs.operate.doubts import resolve_doubt as resolve_doubt
+else:
+    __getattr__ = lazy.exports("jobs.effects", "jobs.operate.doubts")
 
 
 @dataclass(frozen=True, slots=True)

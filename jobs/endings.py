@@ -3,7 +3,7 @@
 ::
 
     @jobs.ended(SendEmail)
-    def close(ended: jobs.Ended) -> None:
+    def close(ended: jobs.types.Ended) -> None:
         Outbox.objects.filter(pk=ended.id, status="open").update(status=ended.state)
 
 A handler knows how its own attempt ends. It does not see that its job expired while it waited,
@@ -12,8 +12,8 @@ was cancelled, or was given up after crashes, timeouts or a payload that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -34,6 +34,9 @@ class Ended:
     """Why it failed, as its row says it: ``exhausted``, ``timeout``, ``in_doubt``…"""
     in_doubt: bool
     """Whether one of its effects may or may not have happened."""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """The state of each of its effects: ``done``, ``failed`` (it did not happen), ``in_doubt`` or
+    ``intent`` (in doubt as well, and nobody has asked yet)."""
 
 
 Listener = Callable[[Ended], object]

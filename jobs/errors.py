@@ -19,6 +19,7 @@
     │   └── UnknownBatch        no batch has this id
     ├── EffectError             an effect was used or resolved wrongly
     ├── BreakerError            a circuit breaker was declared or used wrongly
+    ├── MeterError              a meter was declared or used wrongly
     ├── MachineError            a machine was declared or used wrongly
     │   ├── IllegalMove         no edge leads from the present state to the wanted one
     │   └── StaleState          the row is in another state than the caller expected
@@ -159,13 +160,16 @@ class UnknownTarget(JobsError):
     def __init__(self, kind: str, target: object) -> None:
         self.kind, self.target = kind, target
         shown = repr(target) if isinstance(target, str) else target
-        super().__init__(f"there is no {kind} {shown}")
+        if target is None:
+            super().__init__(f"this {kind} would be outside of your tenants or queues")
+        else:
+            super().__init__(f"there is no {kind} {shown}")
 
 
 class UnknownJob(UnknownTarget):
     """No job has this id."""
 
-    def __init__(self, job_id: UUID) -> None:
+    def __init__(self, job_id: UUID | str) -> None:
         self.job_id = job_id
         super().__init__("job", job_id)
 
@@ -189,7 +193,7 @@ class EventError(JobsError):
 class FeedGone(JobsError):
     """The feed cannot be read on from this position: what came after it is not all there.
 
-    Whoever asked has to start anew, from a fresh state and ``jobs.feed_head()``.
+    Whoever asked has to start anew, from a fresh state and ``jobs.events.feed_head()``.
     """
 
     def __init__(self, since: int, floor: int, head: int) -> None:
@@ -204,6 +208,10 @@ class EffectError(JobsError):
 
 class BreakerError(JobsError):
     """A circuit breaker was declared or used wrongly."""
+
+
+class MeterError(JobsError):
+    """A meter was declared or used wrongly."""
 
 
 class MachineError(JobsError):

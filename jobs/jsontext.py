@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 DEPTH_LIMIT = 32
 DIGIT_LIMIT = sys.int_info.default_max_str_digits
-_ENDLESS = re.compile(rb"[0-9]{%d}" % (DIGIT_LIMIT + 1))
+_ENDLESS = re.compile(rb"(?<![0-9])[0-9]{%d}" % (DIGIT_LIMIT + 1))
 
 
 class UnstorableValue(ValueError):
@@ -54,6 +54,25 @@ def checked(raw: bytes, limit: int) -> str:
                 "", f"has a number of more than {DIGIT_LIMIT} digits, which Python does not read"
             ) from None
     return raw.decode()
+
+
+def is_crowded(data: bytes, values: int, containers: int) -> bool:
+    """Return whether JSON has more values, or lists and objects, by their punctuation alone.
+
+    Parsing it would take a hundred times its size in memory, and no other thread runs meanwhile.
+    """
+    if not _has_many(data, values, containers):
+        return False
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 2 * values:
+        return True
+    # What is outside of strings.
+    return _has_many(b" ".join(unescaped.split(b'"')[::2]), values, containers)
+
+
+def _has_many(data: bytes, values: int, containers: int) -> bool:
+    found = data.count(b"[") + data.count(b"{")
+    return found > containers or found + data.count(b",") > values
 
 
 def _diagnosed(value: Any, problem: str) -> UnstorableValue:

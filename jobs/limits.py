@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from jobs.backoff import seconds
 from jobs.errors import HandlerError
 from jobs.names import label_problem
 
@@ -30,21 +29,27 @@ class Rate:
         """The rate written like ``100/s``, ``50/m``, ``3/10m``; raises HandlerError."""
         if isinstance(value, Rate):
             return value
-        match = _RATE.match(value) if isinstance(value, str) else None
-        if match is None:
-            raise HandlerError(f"rate {value!r} is not like '100/s', '50/m' or '3/10m'")
-        count, amount, unit = match.groups()
-        span = float(amount or 1) * _UNITS[unit]
-        if float(count) <= 0 or span <= 0:
-            raise HandlerError(f"rate {value!r} must be above zero")
-        per_second = float(count) / span
-        if per_second > 1_000_000:
-            raise HandlerError(f"rate {value!r} is more than a million a second")
+        count, span = parse_rate(value)
+        per_second = count / span
         if burst is None:
             burst = max(1.0, per_second * _ROUND_SECONDS)
         if not math.isfinite(burst) or burst < 1:
             raise HandlerError(f"the burst of rate {value!r} must be at least 1")
         return cls(per_second, burst)
+
+
+def parse_rate(value: object) -> tuple[float, float]:
+    """Return how many in how many seconds a rate like ``100/s`` allows; raise HandlerError."""
+    match = _RATE.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise HandlerError(f"rate {value!r} is not like '100/s', '50/m' or '3/10m'")
+    count, amount, unit = match.groups()
+    span = float(amount or 1) * _UNITS[unit]
+    if float(count) <= 0 or span <= 0:
+        raise HandlerError(f"rate {value!r} must be above zero")
+    if float(count) / span > 1_000_000:
+        raise HandlerError(f"rate {value!r} is more than a million a second")
+    return float(count), span
 
 
 @dataclass(frozen=True, init=False)
@@ -76,6 +81,7 @@ UniqueFor = Literal["unfinished", "ever", "waiting"] | timedelta
 OnConflict = Literal["return", "replace", "raise"]
 
 KEY_LIMIT = 200
+_LONGEST = timedelta(days=3660)
 
 
 @dataclass(frozen=True, init=False)
@@ -86,22 +92,29 @@ class Unique:
     from its enqueue (first wins), for ``"ever"``, or while it is ``"waiting"``. What a second
     enqueue does is said by ``on_conflict``: ``"return"`` the existing job, ``"raise"`` when its
     payload differs, or ``"replace"`` payload and time of a job that still waits (debounce, which
-    goes with ``"waiting"`` only).
+    goes with ``"waiting"`` only). ``at_most`` bounds a debounce: however often it is replaced, the
+    job is due so long after its first enqueue at the latest.
     """
 
     key: str
     for_: UniqueFor
     on_conflict: OnConflict
+    at_most: timedelta | None
 
     def __init__(
-        self, key: str, for_: UniqueFor = "unfinished", on_conflict: OnConflict | None = None
+        self,
+        key: str,
+        for_: UniqueFor = "unfinished",
+        on_conflict: OnConflict | None = None,
+        *,
+        at_most: timedelta | None = None,
     ) -> None:
         if problem := label_problem(key, KEY_LIMIT):
             raise HandlerError(f"unique key {problem}")
         if not key:
             raise HandlerError("unique key is empty")
         if isinstance(for_, timedelta):
-            if not 0 < seconds(for_) <= timedelta(days=3660).total_seconds():
+            if not timedelta(0) < for_ <= _LONGEST:
                 raise HandlerError("Unique: for_ must be above zero and at most ten years")
         elif for_ not in ("unfinished", "ever", "waiting"):
             raise HandlerError(
@@ -113,6 +126,14 @@ class Unique:
             raise HandlerError(f"Unique: on_conflict {on_conflict!r} is unknown")
         if (on_conflict == "replace") != (for_ == "waiting"):
             raise HandlerError("Unique: 'replace' and for_='waiting' go together")
+        if at_most is not None:
+            if for_ != "waiting":
+                raise HandlerError("Unique: at_most goes with for_='waiting' only")
+            if not isinstance(at_most, timedelta) or not timedelta(0) < at_most <= _LONGEST:
+                raise HandlerError(
+                    f"Unique: at_most must be a timedelta of up to ten years, got {at_most!r}"
+                )
+        object.__setattr__(self, "at_most", at_most)
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "for_", for_)
         object.__setattr__(self, "on_conflict", on_conflict)

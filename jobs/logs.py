@@ -20,10 +20,12 @@ from types import MappingProxyType
 from typing import Any
 
 import structlog
+from django.conf import settings
 from structlog.typing import Processor
 
 from jobs import redaction
 from jobs.names import label_problem
+from jobs.redaction import RedactingFilter as RedactingFilter
 
 FIELDS = ("job_id", "kind", "queue", "attempt", "tenant", "request_id", "user_id")
 """What may be bound; handlers have all but the user."""
@@ -37,6 +39,7 @@ _NOTHING: Fields = MappingProxyType({})
 # One variable and not one for each field: an attempt that logs nothing pays for one.
 _bound: ContextVar[Fields | _Later] = ContextVar("jobs_bound", default=_NOTHING)
 _OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "_trace",
     "message",
     "asctime",
     "taskName",
@@ -144,12 +147,13 @@ def _tell(_logger: Any, _method: str, event: Event) -> Event:
         "logger": record.name,
         "message": event.pop("event", ""),
     }
-    trace = _trace(event.pop("exc_info", None) or record.exc_info)
+    error = event.pop("exc_info", None) or record.exc_info
+    trace = getattr(record, "_trace", "") or _trace(error)
     fields = {**structlog.contextvars.get_contextvars(), **bound(), **event}
     # A name that is ours is the formatter's to give.
     told.update({n: value for n, value in fields.items() if n not in told and value != ""})
-    if trace or record.exc_text:
-        told["exception"] = trace or record.exc_text
+    if trace:
+        told["exception"] = trace
     return told
 
 
@@ -178,6 +182,8 @@ class _Formatter(structlog.stdlib.ProcessorFormatter):
             record.getMessage()
         except Exception:  # a line that cannot be formatted is written all the same
             record = logging.makeLogRecord({**vars(record), "msg": str(record.msg), "args": ()})
+        if record.exc_text:  # which structlog forgets
+            record = logging.makeLogRecord({**vars(record), "_trace": record.exc_text})
         return super().format(record)
 
 
@@ -195,6 +201,33 @@ class ConsoleFormatter(_Formatter):
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__(_render_console)
+
+
+def write_somewhere() -> None:
+    """Write what the platform logs to standard error, where the settings leave it unsaid.
+
+    Django's default ``LOGGING`` has no handler for loggers other than its own.
+    """
+    logger = logging.getLogger("jobs")
+    is_configured = bool(settings.LOGGING) or settings.LOGGING_CONFIG is None
+    handlers = list(_handlers(logger))
+    # A handler of an error tracker alone writes nothing that a person at the console sees.
+    if any(isinstance(one, logging.StreamHandler) for one in handlers):
+        return
+    if handlers and is_configured:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(ConsoleFormatter())
+    logger.addHandler(handler)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+
+
+def _handlers(logger: logging.Logger | None) -> Iterator[logging.Handler]:
+    """The handlers that a record of the logger reaches."""
+    while logger is not None:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
 
 
 def configure() -> None:
@@ -260,13 +293,16 @@ def _interpolate(_logger: Any, _method: str, event: Event) -> Event:
     return event
 
 
-def _to_record(_logger: Any, _method: str, event: Event) -> tuple[tuple[()], dict[str, Any]]:
+def _to_record(logger: Any, _method: str, event: Event) -> tuple[tuple[()], dict[str, Any]]:
     """Arguments for plain logging: fields as extras, from the place that logs."""
     given = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
     text = event.pop("event", "")
     fields = {**(event.pop("extra", None) or {}), **event}
     extra = {f"{name}_" if name in _OWN else name: value for name, value in fields.items()}
-    return (), {"msg": text, "extra": extra, **given, "stacklevel": _depth()}
+    # Where a host has had structlog replace the class of loggers, they skip its frames themselves.
+    plain = getattr(type(logger), "findCaller", None) is logging.Logger.findCaller
+    depth = _depth() if plain else 1
+    return (), {"msg": text, "extra": extra, **given, "stacklevel": depth}
 
 
 def _depth() -> int:
@@ -296,6 +332,7 @@ class AttemptLog(structlog.stdlib.BoundLogger):
         keeper = next(one for one in self._processors if isinstance(one, _Keeper))
         return [
             f"{datetime.fromtimestamp(moment, UTC).isoformat(timespec='milliseconds')} "
-            f"{logging.getLevelName(level)} {redaction.redact_text(text)}"[:LINE_LIMIT]
+            f"{logging.getLevelName(level)} "
+            f"{redaction.redact_text(text, limit=LINE_LIMIT, head=1)}"[:LINE_LIMIT]
             for moment, level, text in list(keeper.lines or ())
         ]

@@ -2,7 +2,7 @@
 
 ::
 
-    plans = jobs.machine(Plan, "status", {
+    plans = jobs.machines.machine(Plan, "status", {
         "draft": ["ready"],
         "ready": ["approved", "draft"],
         "approved": ["scheduled"],
@@ -388,7 +388,7 @@ def _as_edges(edges: Edges) -> tuple[Edge, ...]:
             for target in _several(targets)
         )
     if not all(isinstance(edge, Edge) for edge in edges):
-        raise MachineError("edges must map states to states, or be a list of jobs.Edge")
+        raise MachineError("edges must map states to states, or be a list of jobs.machines.Edge")
     return tuple(edges)
 
 

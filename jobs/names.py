@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 
 NAME_LIMIT = 120
-PLATFORM = "jobs."
-"""Kinds whose names begin so are the platform's own."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\-]*\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 

@@ -6,7 +6,7 @@ touches no database; the guarded statement in ``engine.claims`` makes the move.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -76,7 +76,29 @@ class CircuitOpen(Steer):
 
     def __init__(self, name: str, delay: float) -> None:
         self.name, self.delay = name, delay
-        super().__init__(f"circuit {name} is open for {delay:.1f} s")
+        super().__init__(f"{self.words(name)} for {delay:.1f} s")
+
+    @staticmethod
+    def words(name: str) -> str:
+        """Return how the message begins, which the history of a delayed job keeps."""
+        return f"circuit {name} is open"
+
+
+class MeterFull(Steer):
+    """Runs the job again after ``delay``: a meter has no room for its call now, or is closed.
+
+    Raised by a meter before anything was called. Uses no attempt.
+    """
+
+    def __init__(self, name: str, delay: float, *, is_closed: bool = False) -> None:
+        self.name, self.delay, self.is_closed = name, delay, is_closed
+        state = "closed" if is_closed else "full"
+        super().__init__(f"{self.words(name)}{state} for {delay:.1f} s")
+
+    @staticmethod
+    def words(name: str) -> str:
+        """Return how the message begins, which the history of a delayed job keeps."""
+        return f"meter {name} is "
 
 
 class Stopped(BaseException):
@@ -85,6 +107,14 @@ class Stopped(BaseException):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class DatabaseLost(Stopped):
+    """The engine could not write what it had to, in the time that the attempt had."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("database_lost")
+        self.message = message
 
 
 Ending = Literal[
@@ -105,6 +135,12 @@ Ending = Literal[
 ]
 
 
+LOSSES: dict[Ending, str] = {
+    "timeout": "Timeout", "crashed": "Crash", "lost": "ExecutorLost",
+}  # fmt: skip
+"""What is shown as the class of the error where a process was ended or has died."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What went wrong, as it will be shown."""
@@ -112,6 +148,8 @@ class Fault:
     error_class: str
     message: str
     traceback: str = ""
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    """A redacted copy of what was raised, for logs and error trackers; it is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +205,15 @@ def decide(
     if ending == "released":
         return _release(counters, why)
     if ending in ("crashed", "lost"):
-        return _lose(ending, counters, handler, why)
+        return _lose(ending, counters, handler, why, floor)
     if ending == "preempted":
         return Move(JobState.PENDING, why, delay=floor, preempted=1)
     if ending == "held":
         return Move(JobState.PENDING, why, delay=floor)
     if ending in _FINAL_ENDINGS or handler is None:
-        return Move(JobState.FAILED, why, failed=1, attempt="failed", reason=ending)
+        # Whether a failure may be repeated, nobody here knows without the handler.
+        code = "unknown_kind" if ending == "failed" else ending
+        return Move(JobState.FAILED, why, failed=1, attempt="failed", reason=code)
     outcome = "timeout" if ending == "timeout" else "failed"
     failures = counters.failures + 1
     given_up = ending == "timeout" and handler.on_timeout == "fail"
@@ -190,7 +230,9 @@ def _release(counters: Counters, why: str) -> Move:
     return Move(JobState.PENDING, why, released=1)
 
 
-def _lose(ending: Ending, counters: Counters, handler: Handler | None, why: str) -> Move:
+def _lose(
+    ending: Ending, counters: Counters, handler: Handler | None, why: str, delay: float
+) -> Move:
     """A crash is counted as a crash, a silence as a release; neither as a failure."""
     crashed, released = (1, 0) if ending == "crashed" else (0, 1)
     on_lost = handler.on_lost if handler else "rerun"
@@ -205,4 +247,12 @@ def _lose(ending: Ending, counters: Counters, handler: Handler | None, why: str)
     elif counters.releases + released >= RELEASE_LIMIT:
         reason = "released_too_often"
     state = JobState.FAILED if reason else JobState.PENDING
-    return Move(state, why, crashed=crashed, released=released, attempt=ending, reason=reason)
+    return Move(
+        state,
+        why,
+        delay=0.0 if reason else delay,
+        crashed=crashed,
+        released=released,
+        attempt=ending,
+        reason=reason,
+    )

@@ -25,6 +25,9 @@ from jobs.keyring import Place
 from jobs.masks import HIDDEN
 from jobs.names import name_problem
 
+ERRORS_LIMIT = 1000
+"""Pydantic tells all errors or none; of more than these only the number is told."""
+
 
 class Payload(BaseModel):
     """Base of every payload; the subclass gives it a ``kind``."""
@@ -191,6 +194,8 @@ class Payload(BaseModel):
 
     @classmethod
     def _refused(cls, error: ValidationError) -> InvalidPayload:
+        if (count := error.error_count()) > ERRORS_LIMIT:
+            return InvalidPayload(cls.kind, "payload", f"has {count} errors")
         # Never the offending input: it may be somebody's personal data.
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         loc = first["loc"]

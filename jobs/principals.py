@@ -13,67 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.utils.translation import gettext_lazy as _
-
-if TYPE_CHECKING:
-    from django.utils.functional import _StrPromise
-
-PERMISSIONS: Mapping[str, _StrPromise] = MappingProxyType(
-    {
-        "enqueue_job": _("Can enqueue jobs"),
-        "edit_job": _("Can edit waiting jobs"),
-        "retry_job": _("Can retry jobs and run them now"),
-        "replay_job": _("Can replay jobs"),
-        "cancel_job": _("Can cancel jobs"),
-        "view_payload": _("Can see payloads and results"),
-        "reveal_payload": _("Can see protected fields of payloads in clear"),
-        "run_bulk": _("Can act on many jobs at once"),
-        "resolve_deadletter": _("Can decide about dead letters"),
-        "resolve_doubt": _("Can decide about effects in doubt"),
-        "publish_outbox": _("Can park, publish and discard events"),
-        "pause_queue": _("Can pause and resume"),
-        "edit_queue": _("Can change limits of queues, kinds and keys"),
-        "view_worker": _("Can see workers"),
-        "manage_worker": _("Can drain and stop workers"),
-        "manage_schedule": _("Can manage schedules"),
-        "manage_blackout": _("Can manage blackout windows"),
-        "manage_webhook": _("Can manage webhook endpoints"),
-        "manage_apikey": _("Can create and revoke API keys"),
-        "save_view": _("Can save views of the list of jobs"),
-        "share_view": _("Can share saved views"),
-    }
-)
-"""Permissions beside Django's own ``view_…`` of each model, by codename; all of app ``jobs``."""
-
-VIEWS = (
-    "view_job",
-    "view_batch",
-    "view_deadletter",
-    "view_outbox",
-    "view_queue",
-    "view_schedule",
-    "view_blackout",
-    "view_effect",
-    "view_breaker",
-    "view_bulk",
-    "view_webhook",
-    "view_apikey",
-    "view_audit",
-)
-"""Permissions to see, which Django makes for the models of these names."""
-
-ALL = frozenset(PERMISSIONS) | frozenset(VIEWS)
-"""Those of the platform itself."""
+from jobs.operate.permissions import ALL as ALL
+from jobs.operate.permissions import PERMISSIONS as PERMISSIONS
+from jobs.operate.permissions import VIEWS as VIEWS
 
 _OF_APPS: dict[str, Any] = {}
 
 
 def add_permissions(app: str, permissions: Mapping[str, Any]) -> None:
-    """An app's own permissions are known: what each allows, by its codename in Django."""
-    _OF_APPS.update({f"{app}.{codename}": words for codename, words in permissions.items()})
+    """Make an app's own permissions known: what each allows, by its codename in Django.
+
+    Without ``app`` by their full names, like ``shop.post_parcel``.
+    """
+    before = f"{app}." if app else ""
+    _OF_APPS.update({f"{before}{codename}": words for codename, words in permissions.items()})
 
 
 def every_permission() -> frozenset[str]:
@@ -134,6 +89,20 @@ class Principal:
     """Primary key of the project's user behind it, where there is one."""
     key: str = field(default="", repr=False)
     """Public part of the API key behind it, where there is one."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def identity(self) -> str:
+        """Tell one principal from all others, which a name need not do."""
+        if self.user_id or self.key:
+            return f"user:{self.user_id}" if self.user_id else f"key:{self.key}"
+        tenants, queues = (
+            None if names is None else sorted(names)
+            for names in (self.scope.tenants, self.scope.queues)
+        )
+        return f"name:{self.name!r} {self.via} {tenants} {queues}"
 
     def may(self, permission: str) -> bool:
         """Whether it has the permission: the platform's by codename, an app's in full."""

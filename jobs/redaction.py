@@ -25,10 +25,13 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from jobs import jsontext
 from jobs.masks import HIDDEN, mask_document, mask_email
 
-TEXT_LIMIT = 100_000
-"""Longer texts lose their middle."""
+TEXT_LIMIT = 20_000
+"""Longer texts lose their middle before anything is looked for in them."""
+LINE_LIMIT = 8000
+"""Messages of log lines lose theirs already here."""
 DEPTH_LIMIT = 20
 SHORTEST_PART = 4
 """A shorter value is hidden where it is a word of its own, a single character only alone."""
@@ -95,9 +98,9 @@ def _redact(value: Any, patterns: bool, depth: int) -> Any:
     if value is None or isinstance(value, bool | float | UUID | date | time | timedelta):
         return value
     if isinstance(value, str):
-        return redact_text(value, multiline=True) if patterns else _scrub(value)
+        return redact_text(value, multiline=True) if patterns else scrub(value)
     if isinstance(value, int | Decimal):
-        shown = redact_text(str(value)) if patterns else _scrub(str(value))
+        shown = redact_text(str(value)) if patterns else scrub(str(value))
         return value if shown == str(value) else shown
     if depth >= DEPTH_LIMIT:
         return "…"
@@ -137,39 +140,42 @@ def _named(name: object, value: Any, patterns: bool, depth: int) -> Any:
 
 # ---- texts
 
-_EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+'-]{1,64}@[^\W_](?:[\w-]{0,62}\.)+[^\W\d_]{2,63}(?![\w@])")
+_EMAIL = re.compile(
+    r"(?<![\w.%+-])[\w.%+'-]{1,64}@[^\W_](?:[\w-]{0,62}\.){1,20}[^\W\d_]{2,63}(?![\w@])"
+)
 _CPF = re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])|(?<![\w.-])\d{11}(?![\w-])")
 _CNPJ = re.compile(
     r"(?<![\w.-])[0-9A-Z]{2}\.[0-9A-Z]{3}\.[0-9A-Z]{3}/[0-9A-Z]{4}-\d{2}(?![\w-])"
     r"|(?<![\w.-])[0-9A-Z]{12}\d{2}(?![\w-])"
 )
 _CARD = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}(?![\w-])")
-_SCHEME = re.compile(r"\b(Bearer|Basic|Token|Digest)(\s+)[\w.~+/=:-]{8,}", re.IGNORECASE)
-_JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
+_SCHEME = re.compile(r"\b(Bearer|Basic|Token|Digest)(\s{1,20})[\w.~+/=:-]{8,}+", re.IGNORECASE)
+# Begins where a word does, also where that begins with something else, as in "token-eyJ…": else
+# every "-eyJ" of a word would be tried, each to its end.
+_JWT = re.compile(r"(?<![\w-])(?>((?:[\w-]*?-)??)eyJ)[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+)?")
 _URL_USER = re.compile(r"(?<=://)[^\s/@:]{0,200}:[^\s/@]{1,200}@")
-_SEALED = re.compile(r"\benc1\.[\w-]{1,32}\.[\w-]{20,}")
-_ASSIGNED = re.compile(
-    r"(?<![\w-])(?P<name>[\w-]{2,60})(?P<mid>[\"']?\s{0,3}(?:=|:)\s{0,3})"
-    r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'&;,(){}\[\]<>]{1,500})"
-)
+_SEALED = re.compile(r"\benc1\.[\w-]{1,32}\.[\w-]{20,}+")
+_ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[\w-]{2,60})[\"']?\s{0,3}[=:]\s{0,3}")
+_VALUE = re.compile(r"\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'&;,(){}\[\]<>]{1,500}")
 
 
-def redact_text(text: str, *, multiline: bool = False) -> str:
+def redact_text(
+    text: str, *, multiline: bool = False, limit: int = TEXT_LIMIT, head: float = 0.5
+) -> str:
     """The text without what looks like a secret or personal data, and without control characters.
 
     ``multiline`` keeps line breaks and tabs, for messages and tracebacks that are shown as such.
+    Of a text that is longer than ``limit`` the share ``head`` is its beginning, the rest its end.
     """
-    if len(text) > TEXT_LIMIT:
-        text = f"{text[: TEXT_LIMIT // 2]}…{text[-TEXT_LIMIT // 2 :]}"
-    text = _scrub(text)
+    text = scrub(_shortened(text, limit, head))
     if "=" in text or ":" in text:
         text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
         text = _URL_USER.sub(f"{HIDDEN}@", text)
-        text = _ASSIGNED.sub(_assigned, text)
+        text = _without_assigned(text)
     else:
         text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
     if "eyJ" in text:
-        text = _JWT.sub(HIDDEN, text)
+        text = _JWT.sub(rf"\1{HIDDEN}", text)
     if "enc1." in text:
         text = _SEALED.sub("<sealed>", text)
     if "@" in text:
@@ -181,16 +187,42 @@ def redact_text(text: str, *, multiline: bool = False) -> str:
     return visible(text, multiline=multiline)
 
 
-def _assigned(found: re.Match[str]) -> str:
-    mask = name_mask(found["name"])
-    if mask is None:
-        return found[0]
-    value = found["value"]
-    quote = value[0] if value[0] in "\"'" else ""
+_EDGE = 200
+"""Characters beside a cut among which it looks for the edge of a word."""
+
+
+def _shortened(text: str, limit: int, head: float) -> str:
+    """The beginning and the end of a long text, without halves of words and of hidden values."""
+    if len(text) <= limit:
+        return text
+    begin = int((limit - 1) * head)
+    end = len(text) - (limit - 1 - begin)
+    begin = max([text.rfind(space, max(0, begin - _EDGE), begin) for space in " \n\t"]) + 1 or begin
+    found = [text.find(space, end, end + _EDGE) for space in " \n\t"]
+    end = min([place for place in found if place >= 0], default=end)
+    if (scrubber := _scrubbers.get()) is not None:
+        begin, end = scrubber.edges(text, begin, end)
+    return f"{text[:begin]}…{text[end:]}"
+
+
+def _without_assigned(text: str) -> str:
+    """The text without what is assigned to telling names, also behind other names."""
+    parts, place = [], 0
+    name = _ASSIGNED.search(text)
+    while name is not None:
+        end = name.end()
+        if (mask := name_mask(name["name"])) and (value := _VALUE.match(text, end)):
+            parts += [text[place:end], _masked(value[0], mask)]
+            place = end = value.end()
+        name = _ASSIGNED.search(text, end)
+    return "".join([*parts, text[place:]])
+
+
+def _masked(value: str, mask: Callable[[object], str]) -> str:
     if value.lower() in ("none", "null", "true", "false", "bearer", "basic", "digest", HIDDEN):
-        return found[0]
-    shown = mask(value[1:-1] if quote else value)
-    return f"{found['name']}{found['mid']}{quote}{shown}{quote}"
+        return value
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{quote}{mask(value[1:-1] if quote else value)}{quote}"
 
 
 def _checked(text: str, is_valid: Callable[[str], bool]) -> str:
@@ -247,40 +279,93 @@ def _symbol(found: re.Match[str]) -> str:
 
 # ---- the values of the running job
 
-_TWINS = "\u0130\u0131\u017f\u212a"
-"""The letters beyond ASCII that are the same as some of ASCII where case does not count."""
+
+class _Folds(dict[int, int]):
+    """What makes letters the same where case does not count, one by one."""
+
+    def __missing__(self, code: int) -> int:
+        letter = chr(code)
+        ways = (letter.casefold(), letter.lower(), letter)
+        self[code] = found = ord(next(way for way in ways if len(way) == 1))
+        return found
+
+
+# Those that are the same as another letter, or two others, in one case and not in both.
+_FOLDS = _Folds({0x130: ord("i"), 0x131: ord("i"), 0x1FD3: 0x390, 0x1FE3: 0x3B0, 0xFB06: 0xFB05})
+
+
+def _fold(text: str) -> str:
+    """The text as it is compared, letter by letter at its place."""
+    return text.lower() if text.isascii() else text.translate(_FOLDS)
+
+
+def _is_word(text: str) -> bool:
+    return text.isalnum() or text == "_"
 
 
 class _Scrubber:
-    """Hides values. Compiling what finds them costs more than most jobs have texts for."""
+    """Hides values: in a time that grows with their number, whatever they are."""
 
     def __init__(self, values: frozenset[str]) -> None:
         self.values = values
 
     @cached_property
-    def _ways(self) -> list[str]:
-        return sorted({s for v in self.values for s in _spellings(v)}, key=lambda s: (-len(s), s))
-
-    @cached_property
-    def _in_ascii(self) -> list[str] | None:
-        """What has to be in a text of ASCII that has something to hide; None where all may be."""
-        if any(twin in way for way in self._ways for twin in _TWINS):
-            return None
-        return [way.lower() for way in self._ways if way.isascii()]
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_anywhere, self._ways)), re.IGNORECASE)
+    def _ways(self) -> frozenset[str]:
+        return frozenset(_fold(way) for value in self.values for way in _spellings(value))
 
     def scrub(self, text: str) -> str:
         if text.strip() in self.values:
             return HIDDEN
-        if not self._ways or (text.isascii() and self._is_clean(text.lower())):
+        folded = _fold(text)
+        if not (spans := sorted(self._spans(folded))):
             return text
-        return self._pattern.sub(HIDDEN, text)
+        parts, place = [], 0
+        for start, end in _merged(spans):
+            parts += [text[place:start], HIDDEN]
+            place = end
+        return "".join([*parts, text[place:]])
 
-    def _is_clean(self, text: str) -> bool:
-        return self._in_ascii is not None and not any(way in text for way in self._in_ascii)
+    def _spans(self, folded: str) -> Iterator[tuple[int, int]]:
+        for way in self._ways:
+            start = folded.find(way)
+            while start >= 0:
+                end = start + len(way)
+                if len(way) >= SHORTEST_PART or not (
+                    _is_word(folded[start - 1 : start]) or _is_word(folded[end : end + 1])
+                ):
+                    yield start, end
+                    start = folded.find(way, end)
+                else:
+                    start = folded.find(way, start + 1)
+
+    def edges(self, text: str, begin: int, end: int) -> tuple[int, int]:
+        """Where to cut so that no value is cut in two."""
+        for way in self._ways:
+            for is_begin, cut in ((True, begin), (False, end)):
+                low = max(0, cut - len(way) + 1)
+                start = _fold(text[low : cut + len(way) - 1]).find(way)
+                if start < 0:
+                    continue
+                if is_begin:
+                    begin = low + start
+                else:
+                    end = low + start + len(way)
+        return begin, end
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The spans, those that overlap as one."""
+    last: tuple[int, int] | None = None
+    for start, end in spans:
+        if last is None:
+            last = start, end
+        elif start < last[1]:
+            last = last[0], max(last[1], end)
+        else:
+            yield last
+            last = start, end
+    if last is not None:
+        yield last
 
 
 _scrubbers: ContextVar[_Scrubber | None] = ContextVar("scrubbers", default=None)
@@ -315,14 +400,41 @@ def _spellings(value: str) -> set[str]:
     return {way for way in ways if len(way) > 1}
 
 
-def _anywhere(spelling: str) -> str:
-    text = re.escape(spelling)
-    return text if len(spelling) >= SHORTEST_PART else rf"(?<!\w){text}(?!\w)"
-
-
-def _scrub(text: str) -> str:
+def scrub(text: str) -> str:
+    """Return the text without the values of the running job."""
     scrubber = _scrubbers.get()
     return text if scrubber is None else scrubber.scrub(text)
+
+
+class Vouched:
+    """Data that the project's own code has composed, and that is stored as it is.
+
+    ::
+
+        return jobs.types.Vouched({"status": "sent", "attempt": 1})
+
+    Results, events, progress and effects lose the sensitive values of their job, whatever they
+    stand for there: a subject "sent" would make ``***`` of this status. Whoever vouches says that
+    nothing in it comes from a sensitive field, or from somebody who may quote one.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Vouched({self.value!r})"
+
+
+def storable(value: Any, limit: int) -> str:
+    """Return the value as JSON text without the values of the running job, unless vouched for.
+
+    Raises jsontext.UnstorableValue.
+    """
+    if isinstance(value, Vouched):
+        return jsontext.dumps(value.value, limit)
+    return scrub_json(jsontext.dumps(value, limit))
 
 
 def scrub_json(text: str) -> str:
@@ -334,14 +446,14 @@ def scrub_json(text: str) -> str:
 
 def _scrub_data(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_scrub(key): _scrub_data(item) for key, item in value.items()}
+        return {scrub(key): _scrub_data(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_scrub_data(item) for item in value]
     if isinstance(value, str):
-        return _scrub(value)
+        return scrub(value)
     if isinstance(value, bool) or value is None:
         return value
-    shown = _scrub(str(value))
+    shown = scrub(str(value))
     return value if shown == str(value) else shown
 
 
@@ -356,10 +468,18 @@ def processor(
         value = event[name]
         if isinstance(value, str) and name not in ("exception", "stack"):
             mask = name_mask(name)
-            event[name] = visible(mask(value)) if mask and value else redact_text(value)
+            event[name] = visible(mask(value)) if mask and value else _line(value)
         else:
             event[name] = _named(name, value, True, 0)
     return event
+
+
+def _line(text: str) -> str:
+    return redact_text(text, limit=LINE_LIMIT)
+
+
+class Redacted(Exception):
+    """Base of copies of exceptions that hold nothing to be hidden; see ``jobs.redacted``."""
 
 
 class RedactingFilter(logging.Filter):
@@ -372,10 +492,12 @@ class RedactingFilter(logging.Filter):
             text = record.getMessage()
         except Exception:
             text = str(record.msg)
-        record.msg, record.args = redact_text(text), ()
+        record.msg, record.args = _line(text), ()
         if record.exc_info and record.exc_info[0] is not None:
             trace = record.exc_text or self._formatter.formatException(record.exc_info)
-            record.exc_text, record.exc_info = redact_text(trace, multiline=True), None
+            record.exc_text = redact_text(trace, multiline=True)
+            if not isinstance(record.exc_info[1], Redacted):
+                record.exc_info = None
         elif record.exc_text:
             record.exc_text = redact_text(record.exc_text, multiline=True)
         return True

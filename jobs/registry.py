@@ -13,23 +13,31 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from jobs import conf, keeping
+from jobs import conf, retention
+from jobs import isolation as isolation_
 from jobs import searchable as fields
 from jobs.backoff import Backoff, Duration, Exponential, seconds
 from jobs.errors import HandlerError, UnknownKind
-from jobs.keeping import Keep, Kept
+from jobs.isolation import Isolated, Isolation
 from jobs.limits import Limit, Rate
 from jobs.names import name_problem
 from jobs.outcomes import DEFAULT_CRASH_LIMIT
 from jobs.payloads import Payload
+from jobs.retention import Keep, Kept
+from jobs.states import JobState
 
 OnTimeout = Literal["retry", "fail"]
 OnLost = Literal["rerun", "fail", "in_doubt"]
+ExpiresUnless = Literal["started", "succeeded"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 ATOMIC_TIMEOUT_LIMIT = 10.0
 """Seconds that an atomic handler may take: it holds a transaction open."""
 _LONGEST = timedelta(days=366).total_seconds()
+_FLAGS = (
+    "replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable", "emits",
+    "internal",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Handler:
     backoff: Backoff
     timeout: float
     expires: float | None
+    expires_unless: ExpiresUnless
     lease: float
     on_lost: OnLost
     crash_limit: int
@@ -56,11 +65,17 @@ class Handler:
     preempts: bool
     preemptible: bool
     killable: bool
+    preemptions: int | None
+    grace: float
+    isolation: Isolation | None
     emits: bool
     keep_completed: Keep | None
     keep_failed: Keep | None
+    keep_cancelled: Keep | None
+    keep_expired: Keep | None
     dead_letter_retention: Keep | None
     searchable: tuple[str, ...]
+    internal: bool
 
     @property
     def kind(self) -> str:
@@ -70,6 +85,16 @@ class Handler:
     def has_admission_rules(self) -> bool:
         """Whether the dispatcher must have its say before a job of this kind may be queued."""
         return self.limit is not None or self.per_key is not None
+
+    def keep(self, state: str) -> Keep | None:
+        """Return how long its jobs stay that have ended so, where the kind says it."""
+        rules = {
+            JobState.SUCCEEDED: self.keep_completed,
+            JobState.FAILED: self.keep_failed,
+            JobState.CANCELLED: self.keep_cancelled,
+            JobState.EXPIRED: self.keep_expired,
+        }
+        return rules.get(JobState(state))
 
 
 _handlers: dict[str, Handler] = {}
@@ -85,6 +110,7 @@ def handler(
     backoff: Backoff | None = None,
     timeout: Duration | None = None,
     expires: Duration | None = None,
+    expires_unless: ExpiresUnless = "succeeded",
     lease: Duration | None = None,
     on_lost: OnLost = "rerun",
     crash_limit: int = DEFAULT_CRASH_LIMIT,
@@ -99,11 +125,21 @@ def handler(
     preempts: bool = False,
     preemptible: bool = False,
     killable: bool = False,
+    preemptions: int | None = None,
+    grace: Duration | None = None,
+    isolation: Isolated | None = None,
+    memory: int | str | None = None,
+    cpu: Duration | None = None,
+    files: int | None = None,
+    processes: int | None = None,
     emits: bool = False,
     keep_completed: Kept | None = None,
     keep_failed: Kept | None = None,
+    keep_cancelled: Kept | None = None,
+    keep_expired: Kept | None = None,
     dead_letter_retention: Kept | None = None,
     searchable: tuple[str, ...] = (),
+    internal: bool = False,
 ) -> Callable[[F], F]:
     """Registers the decorated function for the payload's kind.
 
@@ -111,11 +147,18 @@ def handler(
     job's result. ``atomic`` runs it in one transaction with its own completion. ``concurrency``
     and ``rate`` hold for the kind over the whole fleet, ``per_key`` for each ``limit_key`` given
     at enqueue. ``preempts`` lets its jobs push ``preemptible`` ones of lower priority off their
-    exclusive key; one that does not obey may be killed where it is ``killable``. ``emits``
-    tells every move of its jobs as an event. ``keep_completed`` and ``keep_failed`` say how long
-    finished jobs stay: a duration, how many, or both by a ``Keep``; ``dead_letter_retention`` says
-    so of its open dead letters, which hold their jobs. ``searchable`` names fields of the payload
-    by whose values jobs are found quickly.
+    exclusive key, each of these ``preemptions`` times at most; one that does not obey may be killed
+    where it is ``killable``. ``grace`` is how long a handler may go on after its timeout before its
+    process is killed. ``isolation="process"`` runs each attempt in a process of its own, within
+    limits of ``memory``, ``cpu`` time, open ``files`` and ``processes``. ``emits``
+    tells every move of its jobs as an event. A job that waits when its time to expire is over ends,
+    also between two attempts; with ``expires_unless="started"`` only one that was never claimed.
+    ``keep_completed``, ``keep_failed``, ``keep_cancelled`` and ``keep_expired`` say how long jobs
+    stay that have ended so: a duration, how many, or both by a ``Keep``; ``dead_letter_retention``
+    says so of its open dead letters, which hold their jobs. ``searchable`` names fields of the
+    payload by whose values jobs are found quickly. Jobs of an ``internal`` kind are made by code
+    only: over the API, in the admin and at the command line nobody enqueues, schedules or edits
+    them, and nobody replays them with another payload.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -134,6 +177,7 @@ def handler(
             backoff=Exponential() if backoff is None else backoff,
             timeout=_default_timeout(atomic) if timeout is None else _seconds("timeout", timeout),
             expires=None if expires is None else _seconds("expires", expires),
+            expires_unless=expires_unless,
             lease=settings.LEASE if lease is None else _seconds("lease", lease),
             on_lost=on_lost,
             crash_limit=crash_limit,
@@ -147,11 +191,17 @@ def handler(
             preempts=preempts,
             preemptible=preemptible,
             killable=killable,
+            preemptions=preemptions,
+            grace=settings.GRACE if grace is None else _seconds("grace", grace),
+            isolation=isolation_.parse(isolation, memory, cpu, files, processes),
             emits=emits,
-            keep_completed=keeping.parse("keep_completed", keep_completed),
-            keep_failed=keeping.parse("keep_failed", keep_failed),
-            dead_letter_retention=keeping.parse("dead_letter_retention", dead_letter_retention),
+            keep_completed=retention.parse("keep_completed", keep_completed),
+            keep_failed=retention.parse("keep_failed", keep_failed),
+            keep_cancelled=retention.parse("keep_cancelled", keep_cancelled),
+            keep_expired=retention.parse("keep_expired", keep_expired),
+            dead_letter_retention=retention.parse("dead_letter_retention", dead_letter_retention),
             searchable=searchable,
+            internal=internal,
         )
         _validate(made)
         _register(made)
@@ -163,6 +213,12 @@ def handler(
 def find(kind: str) -> Handler | None:
     """The handler of a kind or of one of its old names, if any."""
     return _by_name.get(kind)
+
+
+def is_internal(kind: str) -> bool:
+    """Return whether jobs of this kind are made by code only."""
+    found = find(kind)
+    return found is not None and found.internal
 
 
 def get(kind: str) -> Handler:
@@ -256,6 +312,10 @@ def _validate(h: Handler) -> None:
     require(isinstance(h.backoff, Backoff), "backoff must be Delays, Exponential, Linear, Fixed…")
     require(0 < h.timeout <= _LONGEST, "timeout must be positive and at most 366 days")
     require(h.expires is None or 0 < h.expires <= _LONGEST * 10, "expires must be positive")
+    require(
+        h.expires_unless in ("started", "succeeded"),
+        f"expires_unless must be 'started' or 'succeeded', got {h.expires_unless!r}",
+    )
     require(h.lease >= conf.settings().LEASE, "lease cannot be shorter than JOBS['LEASE']")
     require(h.lease <= _LONGEST, "lease must be at most 366 days")
     require(h.on_lost in ("rerun", "fail", "in_doubt"), f"on_lost {h.on_lost!r} is unknown")
@@ -264,6 +324,15 @@ def _validate(h: Handler) -> None:
         "crash_limit must lie between 1 and 1000",
     )
     require(h.on_timeout in ("retry", "fail"), f"on_timeout {h.on_timeout!r} is unknown")
+    require(
+        h.preemptions is None or (_is_count(h.preemptions) and 0 <= h.preemptions <= 1000),
+        "preemptions must lie between 0 and 1000",
+    )
+    require(
+        h.preemptions is None or h.preemptible,
+        "preemptions means nothing unless its jobs are preemptible",
+    )
+    require(0 <= h.grace <= _LONGEST, "grace must not be negative and at most 366 days")
     require(h.per_key is None or isinstance(h.per_key, Limit), "per_key must be a jobs.Limit")
     require(
         h.dead_letter or h.dead_letter_retention is None,
@@ -271,8 +340,7 @@ def _validate(h: Handler) -> None:
     )
     unfit = fields.problem(h.payload, h.searchable)
     require(not unfit, unfit)
-    flags = ("replayable", "dead_letter", "atomic", "preempts", "preemptible", "killable", "emits")
-    for flag in flags:
+    for flag in _FLAGS:
         require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")
     if h.atomic:
         require(not h.is_async, "atomic handlers cannot be async")

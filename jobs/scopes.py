@@ -1,6 +1,7 @@
-"""What can be stopped: ``queue:<name>``, ``kind:<kind>``, ``tenant:<tenant>``, ``key:<key>``.
+"""What can be stopped: all jobs of a queue, kind, tenant, exclusive key or limit key.
 
-A key is an exclusive one. ``tenant:`` alone means the jobs that have no tenant.
+Scopes are written ``queue:<name>``, ``kind:<kind>``, ``tenant:<tenant>``, ``key:<exclusive key>``
+and ``limit_key:<limit key>``. ``tenant:`` alone means the jobs that have no tenant.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from jobs.errors import InvalidOption, UnknownKind
 from jobs.limits import KEY_LIMIT
 from jobs.names import label_problem, name_problem
 
-What = Literal["queue", "kind", "tenant", "key"]
-WHATS = ("queue", "kind", "tenant", "key")
+What = Literal["queue", "kind", "tenant", "key", "limit_key"]
+WHATS = ("queue", "kind", "tenant", "key", "limit_key")
 
 
 def checked(scope: object) -> str:
@@ -26,7 +27,7 @@ def checked(scope: object) -> str:
         near = difflib.get_close_matches(what, WHATS, n=1)
         hint = f"; did you mean '{near[0]}:{name}'?" if near and colon else ""
         raise InvalidOption(
-            "scope", f"{scope!r} starts with none of queue: kind: tenant: key:{hint}"
+            "scope", f"{scope!r} starts with none of queue: kind: tenant: key: limit_key:{hint}"
         )
     if what == "kind":
         try:
@@ -34,16 +35,16 @@ def checked(scope: object) -> str:
         except UnknownKind as error:
             raise InvalidOption("scope", str(error)) from None
     if problem := _problem(cast("What", what), name):
-        raise InvalidOption("scope", f"{scope!r}: the {what} {problem}")
+        raise InvalidOption("scope", f"{scope!r}: the {what.replace('_', ' ')} {problem}")
     return scope
 
 
 def _problem(what: What, name: str) -> str:
     if what == "queue":
         return name_problem(name)
-    if what == "key" and not name:
-        return "is empty"
-    return label_problem(name, KEY_LIMIT) if what == "key" else label_problem(name)
+    if what in ("key", "limit_key"):
+        return label_problem(name, KEY_LIMIT) if name else "is empty"
+    return label_problem(name)
 
 
 def split(scope: str) -> tuple[What, str]:

@@ -2,10 +2,12 @@
 
 ::
 
-    _TAKE = Statement("shop_take", "UPDATE shop_stock SET left = left - 1 WHERE id = $1::uuid "
-                      "RETURNING json_build_object('left', left)")
+    _TAKE = Statement("shop_take", '''
+        UPDATE shop_stock SET left = left - 1 WHERE id = %(stock)s::uuid
+        RETURNING json_build_object('left', left)
+    ''')
 
-    [row] = _TAKE.rows([stock_id])              # {"left": 3}
+    [row] = _TAKE.rows({"stock": stock_id})     # {"left": 3}
 
 Runs in the thread's connection and transaction like any query, and in one round trip: where it is
 the first of a transaction, BEGIN travels with it. With ``JOBS["PREPARE"]`` it is planned once per
@@ -15,9 +17,11 @@ session. Logs see its text and never a value.
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -32,28 +36,34 @@ _PLAIN = {
     models.PositiveSmallIntegerField, models.TextField, models.UUIDField,
 }  # fmt: skip
 """Fields whose values are what PostgreSQL is told."""
+_NAMED = re.compile(r"%\((\w+)\)s")
 Value = str | int | float | bool | UUID | datetime | Sequence[str] | None
+_NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 
 class Statement:
-    """A statement with the parameters ``$1``, ``$2``, … that answers one column of JSON, or none.
+    """A statement with named parameters that answers one column of JSON, or none.
 
-    No two statements may share a ``name``. Parameters are bound by PostgreSQL; cast those whose
-    type it cannot know (``$1::uuid``).
+    A parameter is written ``%(name)s``; any other percent sign is left alone. No two statements
+    may share a ``name``. Parameters are bound by PostgreSQL; cast those whose type it cannot know
+    (``%(stock)s::uuid``).
     """
 
     def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
-        self._encoded = text.encode()
+        self.parameters = tuple(dict.fromkeys(_NAMED.findall(text)))
+        numbers = {parameter: f"${n}" for n, parameter in enumerate(self.parameters, 1)}
+        self.name, self.text = name, _NAMED.sub(lambda found: numbers[found[1]], text)
+        self._encoded = self.text.encode()
 
     def __repr__(self) -> str:
         return f"Statement({self.name!r})"
 
-    def rows(self, values: Sequence[Value] = (), *, using: str = "default") -> list[Any]:
-        """What each row holds."""
+    def rows(self, values: Mapping[str, Value] = _NOTHING, *, using: str = "default") -> list[Any]:
+        """Return what each row holds."""
         conn = connections[using]
         began = time.monotonic()
-        result = calls.ask(conn, self.name, self._encoded, [_bound(value) for value in values])
+        bound = [_bound(values[name]) for name in self.parameters]
+        result = calls.ask(conn, self.name, self._encoded, bound)
         if conn.queries_logged:
             took = f"{time.monotonic() - began:.3f}"
             conn.queries_log.append({"sql": self.text, "time": took})
@@ -62,38 +72,44 @@ class Statement:
 
 
 class Columns:
-    """The columns of a model as an INSERT names them, and what it takes for a row.
+    """The columns of a model as an INSERT names them, and a parameter for each.
+
+    ::
+
+        _EVENT = Columns(Event, prefix="event")
+
+        f"INSERT INTO shop_event ({_EVENT.names}) SELECT {_EVENT.parameters}"
 
     Columns that the database fills in are left out. Encrypted columns and indexes are made as
     ``save()`` makes them; nobody is told by a signal.
     """
 
-    def __init__(self, model: type[Model], using: str = "default") -> None:
+    def __init__(self, model: type[Model], *, prefix: str, using: str = "default") -> None:
         conn = connections[using]
         self._conn = conn
-        self._fields = [
+        fields = [
             field
             for field in model._meta.local_concrete_fields
             if not field.has_db_default() and not field.db_returning
         ]
-        self._plain = {f for f in self._fields if type(f) in _PLAIN}
-        self.names = ", ".join(conn.ops.quote_name(str(f.column)) for f in self._fields)
-        self._types = [_without_length(str(f.db_type(conn))) for f in self._fields]
+        self._fields = [(f"{prefix}_{f.column}", f, type(f) in _PLAIN) for f in fields]
+        types = [_without_length(str(f.db_type(conn))) for f in fields]
+        self.names = ", ".join(conn.ops.quote_name(str(f.column)) for f in fields)
+        self.parameters = ", ".join(
+            f"%({name})s::{type}" for (name, *_), type in zip(self._fields, types, strict=True)
+        )
 
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def holes(self, first: int) -> str:
-        """Their parameters, from this number on."""
-        return ", ".join(f"${first + n}::{type}" for n, type in enumerate(self._types))
-
-    def values(self, row: Model) -> list[Any]:
-        """What the parameters are for this row."""
-        plain, held = self._plain, row.__dict__
-        return [
-            held[f.attname] if f in plain else f.get_db_prep_save(f.pre_save(row, True), self._conn)
-            for f in self._fields
-        ]
+    def values(self, row: Model | None) -> dict[str, Any]:
+        """Return the value of each parameter for this row; without a row, all are None."""
+        if row is None:
+            return {name: None for name, *_ in self._fields}
+        held = row.__dict__
+        return {
+            name: held[f.attname]
+            if is_plain
+            else f.get_db_prep_save(f.pre_save(row, True), self._conn)
+            for name, f, is_plain in self._fields
+        }
 
 
 def _bound(value: Value) -> Any:

@@ -22,9 +22,9 @@ class JobState(StrEnum):
     RUNNING = "running"
     """Claimed by an executor and fenced by a token."""
     SUCCEEDED = "succeeded"
-    """Done, for good."""
+    """Done."""
     FAILED = "failed"
-    """Given up; a dead letter points at it where the kind wants one."""
+    """Failed for good; it has a dead letter if its kind uses them."""
     CANCELLED = "cancelled"
     """Stopped on request."""
     EXPIRED = "expired"
@@ -35,15 +35,15 @@ class DeadLetterState(StrEnum):
     """What became of a failed job's entry among the dead letters."""
 
     OPEN = "open"
-    """Waits for somebody's decision."""
+    """Waits for a decision."""
     RETRIED = "retried"
-    """The same job was given another chance."""
+    """The job was retried."""
     REPLAYED = "replayed"
-    """A new job was made from its payload."""
+    """A new job was created from its payload."""
     DISCARDED = "discarded"
-    """Somebody decided that nothing is to be done."""
+    """Closed without further action."""
     EXPIRED = "expired"
-    """Nobody decided before its retention ended."""
+    """Not decided before its retention ended."""
 
 
 class OutboxState(StrEnum):
@@ -52,13 +52,13 @@ class OutboxState(StrEnum):
     PENDING = "pending"
     """Committed; waits for the relay."""
     FAILED = "failed"
-    """A subscriber refused it; it is tried again later, and those behind it wait."""
+    """A subscriber failed; it is retried later, and later events with the same key wait."""
     PARKED = "parked"
-    """Refused too often, or set aside by somebody; holds back what has the same key."""
+    """Failed too often, or set aside by hand; holds back later events with the same key."""
     PUBLISHED = "published"
-    """It has its position in the feed; the row goes with the transaction that put it there."""
+    """It has its position in the feed; its row is deleted in the transaction that published it."""
     DISCARDED = "discarded"
-    """Somebody decided that nobody is to be told."""
+    """Will not be published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,16 @@ class Edge:
 
 _S = JobState
 JOB_EDGES: tuple[Edge, ...] = (
-    Edge("unblock", (_S.BLOCKED,), _S.PENDING, "the last parent it waited for is done"),
+    Edge("unblock", (_S.BLOCKED,), _S.PENDING, "the last parent that it waited for is done"),
     Edge("dispatch", (_S.PENDING,), _S.QUEUED, "due and admitted; its id goes to Redis"),
-    Edge("withdraw", (_S.QUEUED,), _S.PENDING, "admission was taken back before it started"),
+    Edge("withdraw", (_S.QUEUED,), _S.PENDING, "it was taken back before it started"),
     Edge("claim", (_S.QUEUED,), _S.RUNNING, "an executor took it, with a fresh token"),
     Edge("succeed", (_S.RUNNING,), _S.SUCCEEDED, "the handler returned"),
     Edge("retry_later", (_S.RUNNING,), _S.PENDING, "the attempt failed and attempts are left"),
-    Edge("snooze", (_S.RUNNING,), _S.PENDING, "the handler asked to be called again later"),
+    Edge("snooze", (_S.RUNNING,), _S.PENDING, "the handler asked to run again later"),
     Edge("release", (_S.RUNNING,), _S.PENDING, "shutdown, preemption or a lost executor"),
-    Edge("fail", (_S.RUNNING,), _S.FAILED, "no attempt left, or no use in another"),
-    Edge("stop", (_S.RUNNING,), _S.CANCELLED, "a running job obeyed its cancel request"),
+    Edge("fail", (_S.RUNNING,), _S.FAILED, "no attempts are left, or another would not help"),
+    Edge("stop", (_S.RUNNING,), _S.CANCELLED, "it stopped after a cancel request"),
     Edge(
         "cancel",
         (_S.BLOCKED, _S.PENDING, _S.QUEUED),
@@ -99,30 +99,32 @@ JOB_EDGES: tuple[Edge, ...] = (
         "retry",
         (_S.FAILED, _S.CANCELLED, _S.EXPIRED),
         _S.PENDING,
-        "somebody asked for the same job again",
+        "it was retried, by a person or by code",
     ),
 )
 
 _D = DeadLetterState
 DEAD_LETTER_EDGES: tuple[Edge, ...] = (
     Edge("retry", (_D.OPEN,), _D.RETRIED, "the failed job itself was retried"),
-    Edge("replay", (_D.OPEN,), _D.REPLAYED, "a new job carries the payload on"),
+    Edge("replay", (_D.OPEN,), _D.REPLAYED, "a new job was created with its payload"),
     Edge("discard", (_D.OPEN,), _D.DISCARDED, "closed without another run"),
     Edge("expire", (_D.OPEN,), _D.EXPIRED, "retention ended while still open"),
 )
 
 _O = OutboxState
 OUTBOX_EDGES: tuple[Edge, ...] = (
-    Edge("publish", (_O.PENDING,), _O.PUBLISHED, "the relay gave it its position in the feed"),
-    Edge("fail", (_O.PENDING,), _O.FAILED, "a subscriber raised; its next try has a time"),
-    Edge("try_again", (_O.FAILED,), _O.PENDING, "the time of its next try has come"),
-    Edge("park", (_O.PENDING, _O.FAILED), _O.PARKED, "refused too often, or somebody's wish"),
-    Edge("release", (_O.PARKED,), _O.PENDING, "somebody wants it published after all"),
+    Edge("publish", (_O.PENDING,), _O.PUBLISHED, "the relay assigned its position in the feed"),
+    Edge("fail", (_O.PENDING,), _O.FAILED, "a subscriber raised an error; it is retried later"),
+    Edge("try_again", (_O.FAILED,), _O.PENDING, "its next try is due"),
+    Edge(
+        "park", (_O.PENDING, _O.FAILED), _O.PARKED, "it failed too often, or was set aside by hand"
+    ),
+    Edge("release", (_O.PARKED,), _O.PENDING, "it was released by hand"),
     Edge(
         "discard",
         (_O.PENDING, _O.FAILED, _O.PARKED),
         _O.DISCARDED,
-        "somebody decided that it is not to be published",
+        "it was discarded by hand",
     ),
 )
 OUTBOX_FINAL_STATES = frozenset({_O.PUBLISHED, _O.DISCARDED})

@@ -30,9 +30,8 @@ from jobs.states import (
 
 _HEAD = """# States
 
-Written by `python -m jobs.states_doc` from `jobs/states.py`; a test compares the two. The
-triggers in the database refuse every move that is not listed here and append each one that is
-to the row's `history`, whoever makes it.
+Generated from `jobs/states.py`. Triggers in the database reject every move that is not listed here,
+and append every other move to the row's `history`, whatever code makes it.
 """
 
 
@@ -65,14 +64,14 @@ def _states(enum: type[StrEnum], births: set[str], finals: set[str]) -> str:
     meanings = _meanings(enum)
     lines = ["| state | meaning | |", "|---|---|---|"]
     for state in enum:
-        notes = ["may be born so"] * (state.value in births) + ["final"] * (state.value in finals)
+        notes = ["initial"] * (state.value in births) + ["final"] * (state.value in finals)
         lines.append(f"| `{state.value}` | {meanings[state.name]} | {', '.join(notes)} |")
     return "\n".join(lines) + "\n"
 
 
 def _retryable() -> str:
     names = ", ".join(f"`{state}`" for state in sorted(RETRYABLE_STATES))
-    return f"A retry may leave {names}; nothing leaves `succeeded`.\n"
+    return f"A retry can move a job out of {names}; `succeeded` is never left.\n"
 
 
 def _diagram(edges: tuple[Edge, ...], births: list[str], ends: list[str]) -> str:

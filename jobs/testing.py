@@ -17,19 +17,19 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import psycopg
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import transaction
 
 from jobs import keyring, registry, sensitive
 from jobs.backoff import Duration, seconds
-from jobs.context import Signal
+from jobs.context import Context, JobFence, Signal
 from jobs.engine import (
     claims,
     dispatch,
@@ -48,6 +48,7 @@ from jobs.errors import JobsError
 from jobs.events import Event
 from jobs.ids import uuid7
 from jobs.models import Job
+from jobs.operate.doctor import violations
 from jobs.outcomes import Fault, decide
 from jobs.payloads import Payload
 from jobs.registry import Handler
@@ -64,7 +65,9 @@ __all__ = [
     "enqueued",
     "fail_next",
     "freeze_clock",
+    "lose_at_fence",
     "run_jobs",
+    "violations",
 ]
 
 _WORKER = "inline"
@@ -232,6 +235,33 @@ def fail_next(payload: type[Payload], error: BaseException, times: int = 1) -> I
         raise AssertionError(f"{left} of {times} planned failures of {handler.kind} did not happen")
 
 
+@contextmanager
+def lose_at_fence(payload: type[Payload], times: int = 1) -> Iterator[None]:
+    """The next fences of the kind find that the job was given to another attempt.
+
+    ``ctx.fence()`` raises ``StaleClaim`` there, as in a worker that was frozen for too long, and
+    the job is run again. Raises an AssertionError at the end of the block when its handler did not
+    call the fence that often.
+    """
+    handler = registry.get(payload.kind)
+    left = times
+
+    def losing(context: Context, given: Any) -> Any:
+        nonlocal left
+        if left > 0:
+            context._fence = _Lost(context._fence, noticed)
+        return handler.function(context, given)  # of an async handler, its coroutine
+
+    def noticed() -> None:
+        nonlocal left
+        left -= 1
+
+    with _in_place_of(handler, dataclasses.replace(handler, function=losing)):
+        yield
+    if left:
+        raise AssertionError(f"{left} of {times} planned losses of {handler.kind} met no fence")
+
+
 def check_handler(payload: Payload) -> Any:
     """The payload's handler keeps its contract; answers its result.
 
@@ -256,6 +286,24 @@ def check_handler(payload: Payload) -> Any:
 
 
 # ---- running
+
+
+class _Lost:
+    """The fence of an attempt that has lost its job."""
+
+    def __init__(self, fence: JobFence, noticed: Callable[[], None]) -> None:
+        self._fence, self._noticed = fence, noticed
+
+    def hold(self) -> None:
+        self._fence.hold()  # what it refuses is refused here, too
+        self._noticed()
+        self._fence.refuse()
+
+    async def hold_async(self) -> None:
+        await sync_to_async(self.hold, thread_sensitive=True)()
+
+    def refuse(self) -> NoReturn:
+        self._fence.refuse()
 
 
 @contextmanager
@@ -309,6 +357,8 @@ def _claim(job_id: UUID, owner: UUID) -> Claim:
 
 def _run(claim: Claim) -> Run:
     outcome = _call(claim)
+    if outcome is None and _is_held(claim):  # only ``lose_at_fence`` leaves it like this
+        outcome = _lost(claim, "it was given away at its fence, as planned by the test")
     if outcome is not None:
         settler.write([outcome], _WORKER)
     [(state, error)] = sql.rows("SELECT state, error FROM jobs_job WHERE id = %s", [claim.id])
@@ -351,10 +401,18 @@ def _lose(job_id: UUID) -> Any:
         outcome = _call(claim)
         if not isinstance(outcome, claims.Success):
             raise AssertionError(f"{claim.kind}: the first attempt ended {outcome}")
-        move = decide("lost", claim.counters, registry.find(claim.kind))
-        fault = Fault("ExecutorLost", "as planned by the test")
-        settler.write([claims.Ended(claim.id, claim.token, claim.kind, move, fault)], _WORKER)
+        settler.write([_lost(claim, "as planned by the test")], _WORKER)
     return json.loads(outcome.result)
+
+
+def _lost(claim: Claim, why: str) -> claims.Ended:
+    move = decide("lost", claim.counters, registry.find(claim.kind))
+    return claims.Ended(claim.id, claim.token, claim.kind, move, Fault("ExecutorLost", why))
+
+
+def _is_held(claim: Claim) -> bool:
+    held = "SELECT 1 FROM jobs_job WHERE id = %s AND token = %s AND state = 'running'"
+    return bool(sql.rows(held, [claim.id, claim.token]))
 
 
 # ---- small parts

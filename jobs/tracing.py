@@ -10,18 +10,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from jobs import redaction
+from jobs.masks import HIDDEN
 
 CONTEXT_LIMIT = 2000
 """A longer context is not stored."""
+_FLUSH_MS = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Kind = Literal["PRODUCER", "CONSUMER", "CLIENT"]
+Kind = Literal["PRODUCER", "CONSUMER", "CLIENT", "INTERNAL"]
 Fail = Callable[[str], None]
 """Marks the span as failed, by the class of the error."""
 
@@ -67,12 +69,25 @@ def is_on() -> bool:
     return _api() is not None
 
 
-@contextmanager
-def span(name: str, kind: Kind, parent: str = "", /, **attributes: Any) -> Iterator[Fail]:
+def span(
+    name: str, kind: Kind, parent: str = "", /, **attributes: Any
+) -> AbstractContextManager[Fail]:
     """The block is a span, below the stored parent if there is one, or else the active one.
 
     An exception that leaves the block marks it by its class.
     """
+    return _span(name, kind, parent, "jobs.", attributes)
+
+
+def piece(name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[Fail]:
+    """Make the block a span of an app's own, whose attributes have the names that it gives them."""
+    return _span(name, "INTERNAL", "", "", attributes)
+
+
+@contextmanager
+def _span(
+    name: str, kind: Kind, parent: str, prefix: str, attributes: Mapping[str, Any]
+) -> Iterator[Fail]:
     api = _api()
     if api is None:
         yield _ignore
@@ -80,7 +95,11 @@ def span(name: str, kind: Kind, parent: str = "", /, **attributes: Any) -> Itera
     if not parent and not api.get_current_span().get_span_context().is_valid:
         parent = _inherited.get()
     tracer = api.get_tracer("jobs")
-    told = {f"jobs.{key}": _shown(value) for key, value in attributes.items() if value != ""}
+    told = {
+        f"{prefix}{key}": HIDDEN if redaction.name_mask(key) else _shown(value)
+        for key, value in attributes.items()
+        if value != ""
+    }
     with tracer.start_as_current_span(
         name,
         context=_context(parent),
@@ -111,6 +130,13 @@ def past(name: str, parent: str, begin: datetime, end: datetime, /, **attributes
         name, context=_context(parent), attributes=told, start_time=_nanoseconds(begin)
     )
     made.end(_nanoseconds(max(begin, end)))
+
+
+def flush() -> None:
+    """Send the spans that have ended, where the program's provider keeps them for a while."""
+    api = _api()
+    if api is not None and (send := getattr(api.get_tracer_provider(), "force_flush", None)):
+        send(_FLUSH_MS)
 
 
 def _nanoseconds(moment: datetime) -> int:

@@ -1,10 +1,13 @@
-"""Webhooks as their receivers see them: how a body is signed, and how a signature is verified.
+"""Webhooks: made by apps for their customers, and verified by receivers.
 
 ::
 
-    event = jobs.webhooks.verify(request.body, request.headers["X-Signature"], SECRET)
+    made = webhooks.create(url, tenant="acme", topics=["order.*"], by=request.user, reason="asked")
 
-Pure functions of the standard library, which also projects without a database may use.
+    event = webhooks.verify(request.body, request.headers["X-Signature"], SECRET)
+
+``sign`` and ``verify`` need the standard library only, neither a database nor settings; everything
+else is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -16,9 +19,47 @@ import secrets
 import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from jobs.errors import JobsError
+
+if TYPE_CHECKING:
+    from jobs.operate.webhooks import (
+        EVERY_TENANT,
+        Made,
+        create,
+        delete,
+        deliveries,
+        edit,
+        every,
+        find,
+        pause,
+        ping,
+        redeliver,
+        resume,
+        rotate_secret,
+    )
+
+__all__ = [
+    "EVERY_TENANT",
+    "BadSignature",
+    "Made",
+    "create",
+    "delete",
+    "deliveries",
+    "edit",
+    "every",
+    "find",
+    "new_secret",
+    "pause",
+    "ping",
+    "redeliver",
+    "resume",
+    "rotate_secret",
+    "sign",
+    "verify",
+]
 
 SIGNATURE, EVENT_ID, RETRY_COUNT, SENT_AT = (
     "X-Signature",
@@ -32,6 +73,12 @@ TOLERANCE = 300.0
 _SCHEME = "sha256="
 _MOST = 8
 """So many signatures of one header are looked at."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("jobs.operate.webhooks"), name)
 
 
 class BadSignature(JobsError):

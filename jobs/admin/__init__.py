@@ -1,6 +1,7 @@
 """The admin of the platform, and what other apps build their own pages with.
 
-Public are ``PlatformAdmin`` (a list, a page and acts), ``Act`` and ``Reason``, the
+Public are ``PlainAdmin`` (a list and a page of facts, without templates), ``PlatformAdmin``
+(a list, a page and acts), ``Act``, ``Reason`` and ``Words``, the
 ``components``, ``charts`` and ``tables``, and ``register_panel``, which hangs a panel into the
 page of jobs of a kind.
 """
@@ -18,11 +19,13 @@ from jobs.admin.blackouts import BlackoutAdmin
 from jobs.admin.bulks import BulkAdmin
 from jobs.admin.deadletters import DeadLetterAdmin
 from jobs.admin.effects import EffectAdmin
-from jobs.admin.flow import BreakerAdmin, LimiterAdmin, PauseAdmin, SlotAdmin
+from jobs.admin.fields import Words
+from jobs.admin.flow import BreakerAdmin, LimiterAdmin, MeterAdmin, PauseAdmin, SlotAdmin
 from jobs.admin.jobs_page import JobAdmin
 from jobs.admin.outbox import OutboxAdmin
 from jobs.admin.overview import OverviewAdmin
 from jobs.admin.panels import register_panel
+from jobs.admin.plain import Column, PlainAdmin, Tab, moment
 from jobs.admin.queues import QueueAdmin
 from jobs.admin.schedules import ScheduleAdmin
 from jobs.admin.views import SavedViewAdmin
@@ -39,26 +42,32 @@ __all__ = [
     "BreakerAdmin",
     "BulkAdmin",
     "Button",
+    "Column",
     "DeadLetterAdmin",
     "DeliveryAdmin",
     "EffectAdmin",
     "JobAdmin",
     "LimiterAdmin",
+    "MeterAdmin",
     "ModelAdmin",
     "OutboxAdmin",
     "OverviewAdmin",
     "PauseAdmin",
+    "PlainAdmin",
     "PlatformAdmin",
     "QueueAdmin",
     "Reason",
     "SavedViewAdmin",
     "ScheduleAdmin",
     "SlotAdmin",
+    "Tab",
     "WebhookAdmin",
+    "Words",
     "WorkerAdmin",
     "charts",
     "components",
     "missing",
+    "moment",
     "principal",
     "register_panel",
     "tables",

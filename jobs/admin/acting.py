@@ -13,7 +13,9 @@ from django.urls import path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from jobs.admin import many
 from jobs.admin.actions import Act, Button, confirm
+from jobs.admin.declared import offered
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -60,6 +62,16 @@ class Acting(Base):
     acts: Sequence[Act] = ()
     list_acts: Sequence[Act] = ()
     """What is done without any object: to make one."""
+    nouns: Sequence[str] = ()
+    """Verbs of these nouns that no act does get one made of their declaration alone."""
+
+    def row_acts(self) -> list[Act]:
+        """Return what can be done with a row, as far as its verbs are declared."""
+        return offered(self.acts, self.nouns, new=False)
+
+    def new_acts(self) -> list[Act]:
+        """Return what can be done without a row."""
+        return offered(self.list_acts, self.nouns, new=True)
 
     def found(self, request: HttpRequest, key: str) -> Any:
         """The row; 403 without the permission to see, 404 where there is none in sight."""
@@ -111,15 +123,22 @@ class Acting(Base):
         back = _address(request)
         return [
             Button.of(act, request, row, self.act_url(act, key), back)
-            for act in self.acts
+            for act in self.row_acts()
             if not names or act.name in names
         ]
 
     def list_buttons(self, request: HttpRequest) -> list[Button]:
         return [
             Button.of(act, request, None, self.act_url(act), _address(request))
-            for act in self.list_acts
+            for act in self.new_acts()
         ]
+
+    def many(self, request: HttpRequest) -> dict[str, Any]:
+        """What the list shows for the rows that are selected."""
+        name = f"{self.admin_site.name}:{self.view_name('many')}"
+        return {
+            "buttons": many.buttons(self, request), "url": reverse(name), "back": _address(request),
+        }  # fmt: skip
 
     # ---- views
 
@@ -131,6 +150,7 @@ class Acting(Base):
             return found
 
         return [
+            path("many/", shown(self.many_view), name=self.view_name("many")),
             path("do/<slug:name>/", shown(self.make_view), name=self.view_name("make")),
             path("<path:object_id>/do/<slug:name>/", shown(self.act_view),
                  name=self.view_name("act")),
@@ -138,13 +158,19 @@ class Acting(Base):
         ]  # fmt: skip
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponseBase:
-        act = named(self.acts, name)
+        act = named(self.row_acts(), name)
         row = self.found(request, object_id)
         crumbs = [*self.crumbs(), (self.page_url(object_id), str(row))]
         return confirm(self, request, act, row, {"jd_crumbs": crumbs})
 
+    def many_view(self, request: HttpRequest) -> HttpResponseBase:
+        self.check_view(request)
+        acts = [act for act in self.row_acts() if act.many]
+        act = many.act_of(named(acts, request.GET.get("action", "")), many.selected(self, request))
+        return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})
+
     def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
-        act = named(self.list_acts, name)
+        act = named(self.new_acts(), name)
         self.check_view(request)
         return confirm(self, request, act, None, {"jd_crumbs": self.crumbs()})
 

@@ -7,7 +7,7 @@ only a courtesy.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -15,25 +15,33 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from jobs.admin import doing
 from jobs.admin.access import missing, principal
+from jobs.admin.fields import When as When
+from jobs.admin.fields import Words, field_of
 from jobs.admin.refusals import in_words
 from jobs.errors import Denied, JobsError
-from jobs.operate import acts
+from jobs.operate import acts, verbs
 
 if TYPE_CHECKING:
     from jobs.admin.acting import Acting
 
 
 class Reason(forms.Form):
-    """Every act asks why."""
+    """Every act asks why, and for those parameters of its verb that the form has words for."""
 
+    verb = ""
+    """The verb that it is about, where it is not the form of an act that names one."""
+    words: Mapping[str, Words] = {}
+    of_row = False
+    """Whether its fields begin with what the row has."""
     template_name = "jobs/admin/parts/form.html"
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
@@ -42,10 +50,20 @@ class Reason(forms.Form):
         help_text=gettext_lazy("Kept in the audit with your name."),
     )
 
-    def __init__(self, *args: Any, row: Any = None, request: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, row: Any = None, request: Any = None, verb: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.row, self.request = row, request
-        self.order_fields([name for name in self.fields if name != "reason"])
+        found = verbs.find(verb or self.verb)
+        for one in found.every_parameter if found is not None else ():
+            words = self.words.get(one.name)
+            if words and words.shown(self) and (asked := field_of(one, words, self)):
+                self.fields[one.name] = asked
+        if found is not None and found.reason is None:
+            self.fields.pop("reason", None)
+        names = [*(self.field_order or ()), *self.fields]
+        self.order_fields([name for name in names if name != "reason"])
 
     def to_look_at(self) -> Sequence[Any]:
         """What a valid form would do, where that is to be looked at before it is done."""
@@ -80,6 +98,10 @@ def _always(request: HttpRequest, row: Any) -> str:
     return ""
 
 
+def _key(row: Any) -> Any:
+    return getattr(row, "pk", None)
+
+
 def _nothing(request: HttpRequest, row: Any) -> Sequence[Any]:
     return ()
 
@@ -90,10 +112,9 @@ class Act:
 
     name: str
     label: Any
-    permission: str
-    run: Callable[[HttpRequest, Any, dict[str, Any]], Any]
-    """Does it with the form's values; may answer what to say, (what to say, where to go), or a
-    page of its own."""
+    run: Callable[[HttpRequest, Any, dict[str, Any]], Any] | None = None
+    """Does it with the form's values; may return what to say, (what to say, where to go), or a
+    page of its own. Without it the verb is done to ``target`` with the values by their names."""
     forbidden: Callable[[HttpRequest, Any], str] = _always
     """Why the state of the row does not allow it; nothing where it does."""
     consequences: Callable[[HttpRequest, Any], Sequence[Any]] = _nothing
@@ -105,39 +126,63 @@ class Act:
     """What to say afterwards, where ``run`` says nothing."""
     template: str = "jobs/admin/confirm.html"
     verb: str = ""
-    """As ``jobs.operate.verbs`` and the audit call it, where the act is one of the platform's."""
+    """The verb that it does: its permission is that of the declaration, without which there is no
+    act."""
     submit: Any = ""
     """What the button that does it says, where that is not the label."""
+    needs: str = ""
+    """The permission of an act that does no verb."""
+    many: bool = False
+    """Whether it is offered for the selected rows of a list, too."""
+    target: Callable[[Any], Any] = _key
+    """The id of the row, as the verb takes it."""
+    given: Callable[[HttpRequest, Any, dict[str, Any]], Mapping[str, Any]] | None = None
+    """Makes values for the verb of those of the form, where they are not the same."""
+    show: Callable[[HttpRequest, Any, Any], Any] | None = None
+    """Makes what ``run`` may return of what the verb has returned."""
 
+    @property
+    def permission(self) -> str:
+        """The permission that it asks for."""
+        found = verbs.find(self.verb)
+        return self.needs if found is None else found.permission
 
-class When(forms.DateTimeField):
-    """A moment, in the time zone of whoever types it."""
+    def do(self, request: HttpRequest, row: Any, given: dict[str, Any]) -> Any:
+        """Do it with the values of the form; return as ``run`` does."""
+        if self.run is not None:
+            return self.run(request, row, given)
+        if (verb := verbs.find(self.verb)) is None:
+            raise Http404
+        also = {} if self.given is None else self.given(request, row, given)
+        found = doing.do(verb, request, self.target(row), given, **also)
+        return "" if self.show is None else self.show(request, row, found)
 
-    def __init__(self, **given: Any) -> None:
-        given.setdefault("required", False)
-        widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-        super().__init__(widget=widget, **given)
+    @property
+    def is_offered(self) -> bool:
+        """Whether there is something that it does."""
+        return bool(self.needs) or verbs.find(self.verb) is not None
 
 
 class Until(Reason):
-    until = When(
-        label=gettext_lazy("Until"),
-        help_text=gettext_lazy("Goes on by itself then; empty means until somebody resumes it."),
-    )
+    """When it goes on by itself."""
+
+    words = {
+        "until": Words(
+            gettext_lazy("Until"),
+            gettext_lazy("Goes on by itself then; empty means until somebody resumes it."),
+        )
+    }
 
 
 class NoteForm(Reason):
     """The note that everybody sees beside the row; it is its own reason."""
 
-    note = forms.CharField(
-        label=gettext_lazy("Note"), required=False, max_length=500,
-        help_text=gettext_lazy("Empty takes it away."),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        del self.fields["reason"]
-        self.fields["note"].initial = getattr(self.row, "note", "")
+    words = {
+        "text": Words(
+            gettext_lazy("Note"), gettext_lazy("Empty takes it away."),
+            initial=lambda form: form.row.note, empty="",
+        )
+    }  # fmt: skip
 
 
 def offer(form: forms.Form, name: str) -> forms.ChoiceField:
@@ -180,21 +225,17 @@ def confirm(
     """Asks before it is done; does it when it was answered. Without the permission, 403."""
     if missing(request, act.permission):
         if request.method == "POST":
-            error = Denied(act.permission)
-            kind, key = page.opts.model_name or "", getattr(row, "pk", None)
-            raise PermissionDenied from acts.deny(
-                error, principal(request), f"{kind}.{act.name}", kind=kind, id=key
-            )
+            raise PermissionDenied from _denied(page, request, act, row)
         raise PermissionDenied
     back = back_to(request, page.list_url())
     why_not = act.forbidden(request, row)
     asked = request.method == "POST"
     preview: Sequence[Any] = ()
-    form = act.form(request.POST if asked else None, row=row, request=request)
+    form = act.form(request.POST if asked else None, row=row, request=request, verb=act.verb)
     if asked and not why_not and form.is_valid():
         try:
             preview = form.to_look_at()
-            answer = None if preview else act.run(request, row, form.cleaned_data)
+            answer = None if preview else act.do(request, row, form.cleaned_data)
         except JobsError as error:
             if isinstance(error, Denied):
                 raise PermissionDenied from error
@@ -224,6 +265,14 @@ def confirm(
     }
     status = 200 if preview or not asked else 409 if why_not else 422
     return TemplateResponse(request, act.template, data, status=status)
+
+
+def _denied(page: Acting, request: HttpRequest, act: Act, row: Any) -> JobsError:
+    """Return the lack of the permission, which the audit has seen."""
+    error, key = Denied(act.permission), getattr(row, "pk", None)
+    verb = verbs.find(act.verb)
+    kind = verb.target.kind if verb is not None else page.opts.model_name or ""
+    return acts.deny(error, principal(request), act.verb or f"{kind}.{act.name}", kind=kind, id=key)
 
 
 def _complain(form: forms.Form, error: JobsError) -> None:

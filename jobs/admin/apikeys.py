@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -17,9 +16,10 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import tables
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When, offer, site_of
+from jobs.admin.actions import Act, Reason, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import HOUR, LINES, Words
 from jobs.admin.jobforms import told_once
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
@@ -29,39 +29,31 @@ from jobs.operate import apikeys
 from jobs.principals import every_permission, words_of
 
 
-class Lines(forms.CharField):
-    """One entry per line, or separated by commas; None where nothing is written."""
+def _grantable(form: Reason) -> dict[str, Any]:
+    who = principal(form.request)
+    return {name: _permission(name) for name in sorted(every_permission()) if who.may(name)}
 
-    def __init__(self, **given: Any) -> None:
-        widget = forms.Textarea(attrs={"rows": 2})
-        super().__init__(required=False, max_length=20_000, widget=widget, **given)
 
-    def clean(self, value: Any) -> Any:
-        text = str(super().clean(value) or "")
-        return [one.strip() for one in text.replace(",", "\n").splitlines() if one.strip()] or None
+_ALL = gettext_lazy("Empty means all.")
 
 
 class KeyForm(Reason):
     """What the key may do, and where."""
 
-    name = forms.CharField(label=gettext_lazy("Name"), max_length=80)
-    permissions = forms.MultipleChoiceField(
-        label=gettext_lazy("Permissions"), widget=forms.CheckboxSelectMultiple
-    )
-    tenants = Lines(label=gettext_lazy("Tenants"), help_text=gettext_lazy("Empty means all."))
-    queues = Lines(label=gettext_lazy("Queues"), help_text=gettext_lazy("Empty means all."))
-    addresses = Lines(
-        label=gettext_lazy("Allowed addresses"),
-        help_text=gettext_lazy("Addresses or networks, like 192.0.2.0/24; empty means all."),
-    )
-    expires_at = When(label=gettext_lazy("Expires"), help_text=gettext_lazy("Empty means never."))
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        who = principal(self.request)
-        offer(self, "permissions").choices = [
-            (name, _permission(name)) for name in sorted(every_permission()) if who.may(name)
-        ]
+    words = {
+        "name": Words(gettext_lazy("Name")),
+        "permissions": Words(
+            gettext_lazy("Permissions"), choices=_grantable, widget=forms.CheckboxSelectMultiple
+        ),
+        "tenants": Words(gettext_lazy("Tenants"), _ALL, widget=LINES),
+        "queues": Words(gettext_lazy("Queues"), _ALL, widget=LINES),
+        "addresses": Words(
+            gettext_lazy("Allowed addresses"),
+            gettext_lazy("Addresses or networks, like 192.0.2.0/24; empty means all."),
+            widget=LINES,
+        ),
+        "expires_at": Words(gettext_lazy("Expires"), gettext_lazy("Empty means never.")),
+    }
 
 
 def _permission(name: str) -> Any:
@@ -82,38 +74,15 @@ def _in_words(name: str) -> Any:
 
 
 class RotateForm(Reason):
-    hours = forms.IntegerField(
-        label=gettext_lazy("Hours for which the old secret is good"), initial=24, min_value=0,
-        max_value=int(apikeys.LONGEST_OVERLAP / timedelta(hours=1)),
-    )  # fmt: skip
+    words = {
+        "overlap": Words(gettext_lazy("Hours for which the old secret is good"), unit=HOUR),
+    }
 
 
-def _create(request: HttpRequest, row: Any, given: dict[str, Any]) -> HttpResponse:
-    told = apikeys.create(
-        given["name"], given["permissions"], by=principal(request), reason=given["reason"],
-        tenants=given["tenants"], queues=given["queues"], addresses=given["addresses"] or (),
-        expires_at=given["expires_at"],
-    )  # fmt: skip
-    return _tell(request, told)
-
-
-def _rotate(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> HttpResponse:
-    told = apikeys.rotate(
-        row.pk, by=principal(request), reason=given["reason"],
-        overlap=timedelta(hours=given["hours"]),
-    )  # fmt: skip
-    return _tell(request, told)
-
-
-def _tell(request: HttpRequest, told: apikeys.Told) -> HttpResponse:
+def _tell(request: HttpRequest, row: ApiKey | None, told: apikeys.Told) -> HttpResponse:
     url = reverse(f"{site_of(request)}:jobs_apikey_change", args=[told.key.pk])
     words = _("Copy it now: it is not kept, and nobody can show it again.")
     return told_once(request, capfirst(_("API key")), told.key, told.text, url, words)
-
-
-def _revoke(request: HttpRequest, row: ApiKey, given: dict[str, Any]) -> str:
-    apikeys.revoke(row.pk, by=principal(request), reason=given["reason"])
-    return _("The key is revoked.")
 
 
 def _revoked(request: HttpRequest, row: ApiKey) -> str:
@@ -126,20 +95,22 @@ class ApiKeyAdmin(PlatformAdmin):
 
     list_template = "jobs/admin/apikeys.html"
     page_template = "jobs/admin/apikey.html"
+    nouns = ("apikey",)
     list_acts = (
-        Act("new", gettext_lazy("New key…"), "manage_apikey", _create, form=KeyForm,
+        Act("new", gettext_lazy("New key…"), form=KeyForm, show=_tell,
             tone="primary", verb="apikey.create", submit=gettext_lazy("Create"),
             consequences=lambda r, k: [_("Whoever has the key may do this, without a login."),
                                        _("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
     acts = (
-        Act("rotate", gettext_lazy("New secret…"), "manage_apikey", _rotate, _revoked,
+        Act("rotate", gettext_lazy("New secret…"), None, _revoked,
             lambda r, k: [_("The new secret is shown once, on the next page."),
                           _("The old one is good for some hours more.")],
-            RotateForm, verb="apikey.rotate"),
-        Act("revoke", gettext_lazy("Revoke…"), "manage_apikey", _revoke, _revoked,
+            RotateForm, show=_tell, verb="apikey.rotate"),
+        Act("revoke", gettext_lazy("Revoke…"), None, _revoked,
             lambda r, k: [_("Neither of its secrets is good any more, for ever.")],
-            tone="danger", verb="apikey.revoke"),
+            tone="danger", verb="apikey.revoke", many=True,
+            done=gettext_lazy("The key is revoked.")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

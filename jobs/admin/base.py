@@ -113,7 +113,11 @@ class PlatformAdmin(Acting, ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         self.check_view(request)
-        data = {"title": capfirst(str(self.opts.verbose_name_plural)), **self.list_data(request)}
+        data = {
+            "title": capfirst(str(self.opts.verbose_name_plural)),
+            "jd_many": self.many(request),
+            **self.list_data(request),
+        }
         return self.respond(request, self.list_template, {**data, **(extra_context or {})})
 
     def change_view(

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import charts, tables
-from jobs.admin.access import missing, principal, visible
+from jobs.admin import bulks, charts, tables
+from jobs.admin.access import missing, visible
 from jobs.admin.actions import Act, NoteForm
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
@@ -21,15 +21,19 @@ from jobs.admin.copying import api, cli
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import look
 from jobs.engine import sql
-from jobs.models import Batch, Job
-from jobs.operate import batches
+from jobs.models import Batch, Bulk, Job
+from jobs.operate import batchacts, batches
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 
 FAILED_SHOWN = 10
 
 
 def bar(batch: Batch) -> dict[str, Any]:
-    """The stacked bar of a batch, from its own counters, and its numbers in words."""
+    """The stacked bar of a batch, from its own counters, and its numbers in words.
+
+    While it is filled nobody knows how many there will be, and no bar can show a share of them.
+    """
     parts = [
         Part(_("succeeded"), batch.succeeded, "green"),
         Part(_("failed"), batch.failed, "red"),
@@ -39,10 +43,12 @@ def bar(batch: Batch) -> dict[str, Any]:
     done = sum(int(part.value) for part in parts)
     if batch.total is None:
         words = _("%(n)s ended so far, still being filled") % {"n": number(done)}
+        svg = charts.indefinite(words)
     else:
         words = _("%(n)s of %(m)s") % {"n": number(done), "m": number(batch.total)}
+        svg = charts.stacked(parts, max(batch.total, 1), words)
     return {
-        "svg": charts.stacked(parts, batch.total or max(done, 1), words),
+        "svg": svg,
         "words": words,
         "done": done,
         "parts": parts,
@@ -57,14 +63,16 @@ def _nothing_left(request: HttpRequest, batch: Batch) -> str:
     return _("All of its jobs have ended.") if batch.state == "done" else ""
 
 
-def _retry(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
-    count = batches.retry_failed(batch.pk, by=principal(request), reason=given["reason"])
-    return _("%(n)s jobs wait for another attempt.") % {"n": number(count)}
+def _retried(request: HttpRequest, batch: Batch, found: int | Bulk) -> Any:
+    if not isinstance(found, int):
+        return bulks.begun(request, found)
+    return _("%(n)s jobs wait for another attempt.") % {"n": number(found)}
 
 
-def _cancel(request: HttpRequest, batch: Batch, given: dict[str, Any]) -> str:
-    count = batches.cancel_rest(batch.pk, by=principal(request), reason=given["reason"])
-    return _("%(n)s jobs were cancelled or asked to stop.") % {"n": number(count)}
+def _cancelled(request: HttpRequest, batch: Batch, found: int | Bulk) -> Any:
+    if not isinstance(found, int):
+        return bulks.begun(request, found)
+    return _("%(n)s jobs were cancelled or asked to stop.") % {"n": number(found)}
 
 
 def _retry_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
@@ -72,11 +80,18 @@ def _retry_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
              _("Those that run on already, by a replay or under the same key, are left alone.")]  # fmt: skip  # noqa: E501
     if batch.state == "done":
         found.append(_("The batch is under way again, and its callbacks come once more."))
-    return found
+    return [*found, *_in_bulk(batch.failed)]
 
 
 def _cancel_means(request: HttpRequest, batch: Batch) -> Sequence[Any]:
-    return [_("Its waiting jobs will never run."), _("Its running jobs are asked to stop.")]
+    ended = batch.succeeded + batch.failed + batch.cancelled + batch.expired
+    return [_("Its waiting jobs will never run."), _("Its running jobs are asked to stop."),
+            *_in_bulk((batch.total or 0) - ended)]  # fmt: skip
+
+
+def _in_bulk(count: int) -> Sequence[Any]:
+    is_large = count > batchacts.FEW
+    return [_("A bulk operation does it, which can be followed and aborted.")] if is_large else []
 
 
 @admin.register(Batch)
@@ -86,15 +101,15 @@ class BatchAdmin(PlatformAdmin):
     list_template = "jobs/admin/batches.html"
     follows_row = True
     page_template = "jobs/admin/batch.html"
+    nouns = ("batch",)
     acts = (
-        Act("retry", gettext_lazy("Retry failed…"), "retry_job", _retry, _no_failed, _retry_means,
-            tone="primary", verb="batch.retry_failed"),
-        Act("cancel", gettext_lazy("Cancel the rest…"), "cancel_job", _cancel, _nothing_left,
-            _cancel_means, tone="danger", verb="batch.cancel_rest"),
-        Act("note", gettext_lazy("Note…"), "edit_job",
-            lambda r, b, g: batches.note(b.pk, g["note"], by=principal(r)), form=NoteForm,
-            done=gettext_lazy("The note stands beside it."), submit=gettext_lazy("Save"),
-            verb="batch.note"),
+        Act("retry", gettext_lazy("Retry failed…"), None, _no_failed, _retry_means,
+            show=_retried, tone="primary", verb="batch.retry_failed"),
+        Act("cancel", gettext_lazy("Cancel the rest…"), None, _nothing_left,
+            _cancel_means, show=_cancelled, tone="danger", verb="batch.cancel_rest"),
+        Act("note", gettext_lazy("Note…"),
+            form=NoteForm, done=gettext_lazy("The note stands beside it."),
+            submit=gettext_lazy("Save"), verb="batch.note"),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -167,7 +182,7 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         ],
         "jobs_url": jobs,
         "callbacks": callbacks,
-        "no_payload": missing(request, "view_payload"),
+        "no_payload": missing(request, VIEW_PAYLOAD),
         "look": look(_state(batch)),
         "api": api("batch_get", batch.pk),
         "cli": cli("batches", "show", batch.pk),

@@ -22,6 +22,7 @@ from jobs.admin.actions import Act, LookedAt, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import Capped
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import SCOPE, Words
 from jobs.models import Blackout
 from jobs.operate import blackouts
 
@@ -32,24 +33,19 @@ DAYS = (gettext_lazy("Mon"), gettext_lazy("Tue"), gettext_lazy("Wed"), gettext_l
 class WindowForm(LookedAt):
     """When nothing of a scope starts; what that holds back is looked at first."""
 
-    scope = forms.CharField(
-        label=gettext_lazy("Scope"), max_length=200,
-        help_text=gettext_lazy("queue:<name>, kind:<kind>, tenant:<tenant> or key:<key>"),
-    )  # fmt: skip
-    start = forms.TimeField(
-        label=gettext_lazy("From"), widget=forms.TimeInput(attrs={"type": "time"})
-    )
-    end = forms.TimeField(
-        label=gettext_lazy("To"), widget=forms.TimeInput(attrs={"type": "time"}),
-        help_text=gettext_lazy("At or before the start, it lies on the next day."),
-    )  # fmt: skip
-    days = forms.TypedMultipleChoiceField(
-        label=gettext_lazy("Days on which it starts"), required=False, coerce=int,
-        choices=list(enumerate(DAYS)),
-        widget=forms.CheckboxSelectMultiple(attrs={"class": "jd-days"}),
-        help_text=gettext_lazy("None means every day."),
-    )  # fmt: skip
-    time_zone = forms.CharField(label=gettext_lazy("Time zone"), initial="UTC", max_length=60)
+    words = {
+        "scope": SCOPE,
+        "start": Words(gettext_lazy("From")),
+        "end": Words(
+            gettext_lazy("To"), gettext_lazy("At or before the start, it lies on the next day.")
+        ),
+        "days": Words(
+            gettext_lazy("Days on which it starts"), gettext_lazy("None means every day."),
+            choices=dict(enumerate(DAYS)),
+            widget=forms.CheckboxSelectMultiple(attrs={"class": "jd-days"}),
+        ),
+        "time_zone": Words(gettext_lazy("Time zone")),
+    }  # fmt: skip
 
     def look(self, given: dict[str, Any]) -> list[Any]:
         return list(ahead_lines(blackouts.ahead(
@@ -61,10 +57,7 @@ class WindowForm(LookedAt):
 class ChangeForm(WindowForm):
     """The same for a window that there is."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in ("scope", "start", "end", "days", "time_zone"):
-            self.fields[name].initial = getattr(self.row, name)
+    of_row = True
 
 
 def ahead_lines(found: blackouts.Ahead) -> Iterator[str]:
@@ -79,22 +72,6 @@ def ahead_lines(found: blackouts.Ahead) -> Iterator[str]:
         ) % {"name": name, "n": localize(number)}
 
 
-def _edit(request: HttpRequest, row: Blackout, given: dict[str, Any]) -> str:
-    blackouts.update(
-        row.pk, by=principal(request), reason=given["reason"],
-        **{name: given[name] for name in ("scope", "start", "end", "days", "time_zone")},
-    )  # fmt: skip
-    return _("The window is changed.")
-
-
-def _make(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    blackouts.create(
-        given["scope"], given["start"], given["end"], days=given["days"],
-        time_zone=given["time_zone"], by=principal(request), reason=given["reason"],
-    )  # fmt: skip
-    return _("The window is in force.")
-
-
 def _enable(enabled: bool) -> Any:
     def run(request: HttpRequest, row: Blackout, given: dict[str, Any]) -> str:
         blackouts.enable(row.pk, enabled, by=principal(request), reason=given["reason"])
@@ -103,10 +80,9 @@ def _enable(enabled: bool) -> Any:
     return run
 
 
-def _delete(request: HttpRequest, row: Blackout, given: dict[str, Any]) -> tuple[str, str]:
-    blackouts.delete(row.pk, by=principal(request), reason=given["reason"])
-    site = site_of(request)
-    return _("The window is gone."), reverse(f"{site}:jobs_blackout_changelist")
+def _gone(request: HttpRequest, row: Blackout, found: None) -> tuple[str, str]:
+    url = reverse(f"{site_of(request)}:jobs_blackout_changelist")
+    return _("The window is gone."), url
 
 
 @admin.register(Blackout)
@@ -114,24 +90,28 @@ class BlackoutAdmin(PlatformAdmin):
     """When nothing of a scope starts."""
 
     list_template = page_template = "jobs/admin/blackouts.html"
+    nouns = ("blackout",)
     list_acts = (
-        Act("new", gettext_lazy("New window…"), "manage_blackout", _make, form=WindowForm,
-            tone="primary", verb="blackout.create", submit=gettext_lazy("Create"),
+        Act("new", gettext_lazy("New window…"), form=WindowForm,
+            done=gettext_lazy("The window is in force."), tone="primary",
+            verb="blackout.create", submit=gettext_lazy("Create"),
             consequences=lambda r, b: [_("Nothing of the scope starts in it; running jobs run on."),
                                        _("What waits starts at its end.")]),
     )  # fmt: skip
     acts = (
-        Act("edit", gettext_lazy("Edit…"), "manage_blackout", _edit, form=ChangeForm,
+        Act("edit", gettext_lazy("Edit…"), form=ChangeForm,
+            done=gettext_lazy("The window is changed."),
             consequences=lambda r, b: [_("Its reason is replaced by yours.")],
             verb="blackout.update", submit=gettext_lazy("Save")),
-        Act("enable", gettext_lazy("Enable…"), "manage_blackout", _enable(True),
-            lambda r, b: _("It is in force.") if b.enabled else "", verb="blackout.update"),
-        Act("disable", gettext_lazy("Disable…"), "manage_blackout", _enable(False),
+        Act("enable", gettext_lazy("Enable…"), _enable(True),
+            lambda r, b: _("It is in force.") if b.enabled else "",
+            verb="blackout.update", many=True),
+        Act("disable", gettext_lazy("Disable…"), _enable(False),
             lambda r, b: "" if b.enabled else _("It has no effect now."),
-            verb="blackout.update"),
-        Act("delete", gettext_lazy("Delete…"), "manage_blackout", _delete,
+            verb="blackout.update", many=True),
+        Act("delete", gettext_lazy("Delete…"), show=_gone,
             consequences=lambda r, b: [_("What it holds back may start.")], tone="danger",
-            verb="blackout.delete"),
+            verb="blackout.delete", many=True),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from jobs.errors import JobsError, UnknownTarget
 from jobs.models import Bulk
 from jobs.operate import bulk
 from jobs.operate.bulk import ACTIONS, Care
+from jobs.operate.permissions import RUN_BULK
 
 SURE = 500
 """Above so many jobs their number has to be typed."""
@@ -101,29 +102,24 @@ def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, 
         care=Care(per_minute=given["per_minute"]),
         **options,
     )  # fmt: skip
-    site = site_of(request)
-    return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
+    return begun(request, made)
+
+
+def begun(request: HttpRequest, bulk: Bulk) -> tuple[str, str]:
+    """What to say of an operation that was started, and its page."""
+    url = reverse(f"{site_of(request)}:jobs_bulk_change", args=[bulk.pk])
+    return _("The operation has begun."), url
 
 
 def _over(request: HttpRequest, row: Bulk) -> str:
     return _("It is over.") if row.is_over else ""
 
 
-def _abort(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
-    bulk.abort(row.pk, by=principal(request), reason=given["reason"])
-    return _("The operation is aborted.")
-
-
-def _proceed(request: HttpRequest, row: Bulk, given: dict[str, Any]) -> str:
-    bulk.proceed(row.pk, by=principal(request), reason=given["reason"])
-    return _("The operation goes on.")
-
-
 def _abort_means(request: HttpRequest, row: Bulk) -> Sequence[Any]:
     return [_("Nothing more is done."), _("What is done already stays.")]
 
 
-START = Act("start", gettext_lazy("Bulk operation"), "run_bulk", _start, _why_not, form=StartForm,
+START = Act("start", gettext_lazy("Bulk operation"), _start, _why_not, form=StartForm,
             tone="primary", template="jobs/admin/bulk_confirm.html", verb="bulk.start")  # fmt: skip
 
 
@@ -134,19 +130,21 @@ class BulkAdmin(PlatformAdmin):
     list_template = "jobs/admin/bulks.html"
     follows_row = True
     page_template = "jobs/admin/bulk.html"
+    nouns = ("bulk",)
     acts = (
-        Act("abort", gettext_lazy("Abort…"), "run_bulk", _abort, _over, _abort_means,
-            tone="danger", verb="bulk.abort"),
-        Act("proceed", gettext_lazy("Carry on…"), "run_bulk", _proceed, _over,
+        Act("abort", gettext_lazy("Abort…"), None, _over, _abort_means,
+            tone="danger", verb="bulk.abort",
+            done=gettext_lazy("The operation is aborted.")),
+        Act("proceed", gettext_lazy("Carry on…"), None, _over,
             lambda r, b: [_("It goes on where it stopped; nothing is done twice.")],
-            verb="bulk.proceed"),
+            verb="bulk.proceed", done=gettext_lazy("The operation goes on.")),
     )  # fmt: skip
     list_acts = (START,)
 
     def make_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
         if name != START.name:
             raise Http404
-        if missing(request, "run_bulk"):
+        if missing(request, RUN_BULK):
             return confirm(self, request, START, None, {})
         action = request.GET.get("action", "")
         if action not in ACTIONS:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from jobs.admin import bulks
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, NoteForm, Reason, When, site_of
+from jobs.admin.actions import Act, NoteForm, Reason
 from jobs.admin.components import number
+from jobs.admin.declared import offered
+from jobs.admin.fields import Words
 from jobs.operate import causes
 
 
@@ -30,8 +32,7 @@ def _not_state(*states: str) -> Callable[[HttpRequest, Any], str]:
 def _all(verb: Any) -> Any:
     def run(request: HttpRequest, cause: causes.Cause, given: dict[str, Any]) -> tuple[str, str]:
         made = verb(cause.fingerprint, by=principal(request), reason=given["reason"])
-        site = site_of(request)
-        return _("The operation has begun."), reverse(f"{site}:jobs_bulk_change", args=[made.pk])
+        return bulks.begun(request, made)
 
     return run
 
@@ -47,10 +48,11 @@ def _concerned(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
 class IgnoreForm(Reason):
     """For how long."""
 
-    until = When(
-        label=gettext_lazy("Until"),
-        help_text=gettext_lazy("Empty means until somebody opens it again."),
-    )
+    words = {
+        "until": Words(
+            gettext_lazy("Until"), gettext_lazy("Empty means until somebody opens it again.")
+        )
+    }
 
 
 def _ignore_means(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
@@ -59,28 +61,20 @@ def _ignore_means(request: HttpRequest, cause: causes.Cause) -> Sequence[Any]:
 
 
 CAUSE_ACTS = (
-    Act("retry", gettext_lazy("Retry all…"), "resolve_deadletter", _all(causes.retry_all),
+    Act("retry", gettext_lazy("Retry all…"), _all(causes.retry_all),
         _none_open, _concerned, tone="primary", verb="cause.retry_all"),
-    Act("replay", gettext_lazy("Replay all as new…"), "resolve_deadletter",
+    Act("replay", gettext_lazy("Replay all as new…"),
         _all(causes.replay_all), _none_open, _concerned, verb="cause.replay_all"),
-    Act("discard", gettext_lazy("Discard all…"), "resolve_deadletter", _all(causes.discard_all),
+    Act("discard", gettext_lazy("Discard all…"), _all(causes.discard_all),
         _none_open, _concerned, tone="danger", verb="cause.discard_all"),
-    Act("ignore", gettext_lazy("Ignore…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.ignore(c.fingerprint, by=principal(r), reason=g["reason"],
-                                          until=g["until"]) and ""),
+    Act("ignore", gettext_lazy("Ignore…"), None,
         _not_state("open", "ignored"), _ignore_means, IgnoreForm, verb="cause.ignore"),
-    Act("resolve", gettext_lazy("Mark resolved…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.resolve(c.fingerprint, by=principal(r), reason=g["reason"])
-                            and ""),
-        _not_state("open", "ignored"),
+    Act("resolve", gettext_lazy("Mark resolved…"), None, _not_state("open", "ignored"),
         lambda r, c: [_("It opens again by itself when it comes back.")],
         verb="cause.resolve"),
-    Act("reopen", gettext_lazy("Reopen…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.reopen(c.fingerprint, by=principal(r), reason=g["reason"])
-                            and ""),
+    Act("reopen", gettext_lazy("Reopen…"), None,
         _not_state("ignored", "resolved"), verb="cause.reopen"),
-    Act("note", gettext_lazy("Note…"), "resolve_deadletter",
-        lambda r, c, g: str(causes.note(c.fingerprint, g["note"], by=principal(r)) and ""),
+    Act("note", gettext_lazy("Note…"),
         form=NoteForm, submit=gettext_lazy("Save"), verb="cause.note"),
 )  # fmt: skip
 
@@ -96,3 +90,8 @@ class CauseRow:
 
     def __str__(self) -> str:
         return self.cause.sample
+
+
+def cause_acts() -> list[Act]:
+    """Return what can be done with a cause, as far as its verbs are declared."""
+    return offered(CAUSE_ACTS, (), new=False)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from jobs.admin.access import missing, principal
 from jobs.admin.components import Capped
 from jobs.operate import causes
+from jobs.operate.permissions import RESOLVE_DEADLETTER
 
 
 def groups(request: HttpRequest, site: str, most: int) -> list[dict[str, Any]]:
@@ -26,7 +27,7 @@ def groups(request: HttpRequest, site: str, most: int) -> list[dict[str, Any]]:
                 "message": message,
                 "count": Capped(cause.open, cause.open >= causes.OPEN_LIMIT),
                 "last": cause.last_at,
-                "no_retry": missing(request, "resolve_deadletter"),
+                "no_retry": missing(request, RESOLVE_DEADLETTER),
                 "retry": reverse(f"{site}:jobs_cause_act", args=[cause.fingerprint, "retry"])
                 + "?"
                 + urlencode({"back": reverse(f"{site}:jobs_overview_changelist")}),

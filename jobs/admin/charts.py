@@ -48,6 +48,16 @@ def stacked(parts: Sequence[Part], total: float, label: str = "") -> SafeString:
     )  # fmt: skip
 
 
+def indefinite(words: str) -> SafeString:
+    """A bar for what goes on and has no end yet: it shows no share."""
+    return format_html(
+        '<svg class="jd-meter jd-indefinite" width="100%" height="8" role="img" aria-label="{}">'
+        '<rect width="100%" height="8" rx="4" class="jd-fill-track"/>'
+        '<line x1="0" x2="100%" y1="4" y2="4" class="jd-dashes"/></svg>',
+        words,
+    )  # fmt: skip
+
+
 def meter(done: float, total: float | None, note: str = "") -> SafeString:
     """How far something is."""
     if not total:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -19,16 +20,17 @@ from jobs.admin.access import principal, visible
 from jobs.admin.acting import named
 from jobs.admin.actions import Act, Button, Reason, confirm
 from jobs.admin.base import PlatformAdmin
-from jobs.admin.causeacts import CAUSE_ACTS, CauseRow
+from jobs.admin.causeacts import CauseRow, cause_acts
 from jobs.admin.components import Capped, badge, duration, number
 from jobs.admin.copying import api, cli
-from jobs.admin.jobforms import JobRetryForm, JsonText, job_url
+from jobs.admin.fields import Words
+from jobs.admin.jobforms import JobRetryForm, job_url, one_of_both
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS
 from jobs.engine import sql
 from jobs.errors import JobsError, UnknownTarget
 from jobs.models import DeadLetter, Job
-from jobs.operate import causes, deadletters, search, stats
+from jobs.operate import causes, search, stats
 
 MANY = 5
 """Dead letters of one hour, below which no hour is unusual."""
@@ -39,14 +41,6 @@ def _closed(request: HttpRequest, letter: DeadLetter) -> str:
     return "" if letter.state == "open" else _("Somebody has decided about it already.")
 
 
-def _retry(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.retry_letter(
-        letter.pk, by=principal(request), reason=given["reason"], reset=bool(given["reset"]),
-        attempts=None if given["reset"] else given["attempts"],
-    )  # fmt: skip
-    return _("The job waits for its next attempt.")
-
-
 def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
     handler = registry.find(letter.kind)
     if handler is not None and not handler.replayable:
@@ -54,46 +48,37 @@ def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
     return _closed(request, letter)
 
 
-def _replay(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> tuple[str, str]:
-    new = deadletters.replay_letter(
-        letter.pk, by=principal(request), reason=given["reason"], payload_patch=given["patch"]
-    )
+def _replayed(request: HttpRequest, letter: DeadLetter, new: UUID) -> tuple[str, str]:
     return _("A new job carries its payload."), job_url(request, new)
-
-
-def _discard(request: HttpRequest, letter: DeadLetter, given: dict[str, Any]) -> str:
-    deadletters.discard_letter(letter.pk, by=principal(request), reason=given["reason"])
-    return _("The dead letter is discarded.")
-
-
-class LetterRetry(JobRetryForm):
-    """A dead letter is retried at once."""
-
-    at = None  # type: ignore[assignment]
 
 
 class LetterReplay(Reason):
     """The payload may be mended."""
 
-    patch = JsonText(
-        label=gettext_lazy("Fields of the payload to change, as JSON"), required=False,
-        help_text=gettext_lazy("Like {“to”: “ada@example.org”}; null takes a field away."),
-    )  # fmt: skip
+    words = {
+        "payload_patch": Words(
+            gettext_lazy("Fields of the payload to change, as JSON"),
+            gettext_lazy("Like {“to”: “ada@example.org”}; null takes a field away."),
+            shown=lambda form: not registry.is_internal(form.row.kind),
+        )
+    }
 
 
 ACTS = (
-    Act("retry", gettext_lazy("Retry…"), "resolve_deadletter", _retry, _closed,
+    Act("retry", gettext_lazy("Retry…"), None, _closed,
         lambda request, row: [_("The same job runs again, with its payload and its id."),
-                      _("The dead letter is closed as retried.")], LetterRetry, "primary",
+                      _("The dead letter is closed as retried.")], JobRetryForm, "primary",
+        gettext_lazy("The job waits for its next attempt."), given=one_of_both,
         verb="deadletter.retry"),
-    Act("replay", gettext_lazy("Replay as new…"), "resolve_deadletter", _replay, _not_replayable,
+    Act("replay", gettext_lazy("Replay as new…"), None, _not_replayable,
         lambda request, row: [_("A new job is made with the same payload; both are linked."),
                       _("The dead letter is closed as replayed.")], LetterReplay,
-        verb="deadletter.replay"),
-    Act("discard", gettext_lazy("Discard…"), "resolve_deadletter", _discard, _closed,
+        show=_replayed, verb="deadletter.replay"),
+    Act("discard", gettext_lazy("Discard…"), None, _closed,
         lambda request, row: [_("The job stays failed; the dead letter is closed."),
                       _("The job itself can still be retried later.")], tone="danger",
-        verb="deadletter.discard"),
+        verb="deadletter.discard",
+        done=gettext_lazy("The dead letter is discarded.")),
 )  # fmt: skip
 
 
@@ -103,6 +88,7 @@ class DeadLetterAdmin(PlatformAdmin):
 
     list_template = "jobs/admin/deadletters.html"
     page_template = "jobs/admin/deadletter.html"
+    nouns = ("deadletter",)
     acts = ACTS
 
     def get_urls(self) -> list[Any]:
@@ -114,7 +100,7 @@ class DeadLetterAdmin(PlatformAdmin):
         ]  # fmt: skip
 
     def cause_view(self, request: HttpRequest, fingerprint: str, name: str) -> HttpResponseBase:
-        act = named(CAUSE_ACTS, name)
+        act = named(cause_acts(), name)
         self.check_view(request)
         try:
             cause = causes.find(fingerprint, by=principal(request))
@@ -185,7 +171,7 @@ class DeadLetterAdmin(PlatformAdmin):
             "buttons": [
                 Button.of(act, request, cause, reverse(
                     f"{site}:jobs_cause_act", args=[cause.fingerprint, act.name]), back)
-                for act in CAUSE_ACTS
+                for act in cause_acts()
                 if act.name == "note" or (act.name == "reopen") == (cause.state != "open")
             ],
         }  # fmt: skip

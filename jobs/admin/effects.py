@@ -17,7 +17,7 @@ from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.base import as_uuid
 from jobs.admin.components import pretty, time_tag
-from jobs.admin.jobforms import JsonText
+from jobs.admin.fields import Words
 from jobs.admin.plain import Column, Fact, PlainAdmin, Tab, job_link, moment
 from jobs.admin.words import LOOKS
 from jobs.models import Effect
@@ -31,15 +31,19 @@ _DIGITS = 18
 class DoubtForm(Reason):
     """What a person has found out about a call."""
 
-    how = forms.ChoiceField(
-        label=gettext_lazy("What happened"), widget=forms.RadioSelect,
-        choices=[("resend", gettext_lazy("It did not happen: make the call again")),
-                 ("assume_done", gettext_lazy("It did happen: go on as if it had answered"))],
-    )  # fmt: skip
-    outcome = JsonText(
-        label=gettext_lazy("Its answer, as JSON"), required=False,
-        help_text=gettext_lazy("What the call would have answered; only if it did happen."),
-    )  # fmt: skip
+    field_order = ("how",)
+    words = {
+        "how": Words(
+            gettext_lazy("What happened"), widget=forms.RadioSelect,
+            choices={"resend": gettext_lazy("It did not happen: make the call again"),
+                     "did_not_happen": gettext_lazy("It did not happen: leave the job failed"),
+                     "assume_done": gettext_lazy("It did happen: go on as if it had answered")},
+        ),
+        "outcome": Words(
+            gettext_lazy("Its answer, as JSON"),
+            gettext_lazy("What the call would have answered; only if it did happen."),
+        ),
+    }  # fmt: skip
 
 
 def _resolve(request: HttpRequest, effect: Any, given: dict[str, Any]) -> str:
@@ -49,6 +53,8 @@ def _resolve(request: HttpRequest, effect: Any, given: dict[str, Any]) -> str:
     )  # fmt: skip
     if done.retried:
         return _("The doubt is gone; its job runs again.")
+    if given["how"] == "did_not_happen":
+        return _("The doubt is gone; nothing is run again.")
     return _("The doubt is gone.")
 
 
@@ -74,10 +80,12 @@ class EffectAdmin(PlainAdmin):
     )
     long = ("request", "outcome")
     audit_kind = "effect"
+    nouns = ("effect",)
     acts = (
-        Act("resolve", gettext_lazy("Decide…"), "resolve_doubt", _resolve, _no_doubt,
+        Act("resolve", gettext_lazy("Decide…"), _resolve, _no_doubt,
             lambda r, e: [_("Look at the other side first: at the mailbox, the bank, the feed."),
-                          _("A failed job runs again once none of its effects is in doubt.")],
+                          _("A failed job runs again once none of its effects is in doubt, "
+               "unless you leave it failed.")],
             DoubtForm, "primary", verb="effect.resolve"),
     )  # fmt: skip
 

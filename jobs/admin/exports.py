@@ -17,6 +17,7 @@ from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.components import number
 from jobs.operate import exports
+from jobs.operate.permissions import RUN_BULK
 
 FORMATS = {"csv": "text/csv", "jsonl": "application/jsonl"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -78,7 +79,8 @@ def _plain(value: Any) -> str:
 
 
 EXPORT = Act(
-    "export", gettext_lazy("Export…"), "run_bulk", _run, form=ExportForm, verb="job.export",
+    "export", gettext_lazy("Export…"), _run, form=ExportForm, verb="job.export",
+    needs=RUN_BULK,
     consequences=lambda r, j: [
         _("At most %(n)s jobs, the newest first, without payloads.")
         % {"n": number(exports.MOST)},

@@ -5,42 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
-from jobs.admin.access import principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.components import duration, time_tag
+from jobs.admin.fields import Words
 from jobs.admin.plain import Column, Fact, PlainAdmin, Tab, job_link, moment
 from jobs.admin.words import LOOKS
-from jobs.models import Breaker, Limiter, Pause, Slot
-from jobs.operate import breakers, pauses
+from jobs.models import Breaker, Limiter, Meter, Pause, Slot
 from jobs.templatetags.jobs_admin import jd_number
 
 
 class OpenForm(Reason):
-    seconds = forms.IntegerField(
-        label=gettext_lazy("Seconds"), initial=60, min_value=1, max_value=int(breakers.LONGEST),
-        help_text=gettext_lazy("So long nobody may call; then one caller tries."),
-    )  # fmt: skip
-
-
-def _open(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    breakers.force_open(
-        row.pk, by=principal(request), reason=given["reason"], seconds=given["seconds"]
-    )
-    return _("The circuit is open.")
-
-
-def _close(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    breakers.reset(row.pk, by=principal(request), reason=given["reason"])
-    return _("The circuit is closed.")
+    words = {
+        "seconds": Words(
+            gettext_lazy("Seconds"), gettext_lazy("So long nobody may call; then one caller tries.")
+        )
+    }
 
 
 def _is_closed(request: HttpRequest, row: Any) -> str:
@@ -48,16 +36,11 @@ def _is_closed(request: HttpRequest, row: Any) -> str:
     return _("It is closed, with no failure counted.") if is_sound else ""
 
 
-def _resume(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    pauses.resume(row.scope, by=principal(request), reason=given["reason"])
-    return _("It goes on.")
-
-
 PAUSE_ACTS = (
-    Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, tone="primary",
+    Act("resume", gettext_lazy("Resume…"), target=lambda row: row.scope, tone="primary",
         consequences=lambda r, p: [_("Waiting jobs start again, by their priority."),
                                    _("A blackout window would stay in force.")],
-        verb="scope.resume"),
+        verb="scope.resume", many=True, done=gettext_lazy("It goes on.")),
 )  # fmt: skip
 
 
@@ -94,6 +77,11 @@ def _until(pause: Pause) -> Any:
     return time_tag(pause.until) if pause.until else _("resumed by hand")
 
 
+def _is_open(request: HttpRequest, row: Limiter | Meter) -> str:
+    is_closed = row.closed_until is not None and row.closed_until > timezone.now()
+    return "" if is_closed else _("Nothing is closed for a time.")
+
+
 @admin.register(Limiter)
 class LimiterAdmin(PlainAdmin):
     """How many may run at once, and how often one may start."""
@@ -104,6 +92,11 @@ class LimiterAdmin(PlainAdmin):
         Tab("code", gettext_lazy("Set in code"), {"is_declared": True}),
         Tab("hand", gettext_lazy("Set by hand"), {"is_declared": False}),
     )
+    acts = (
+        Act("reopen", gettext_lazy("Reopen…"), None, _is_open, tone="primary",
+            verb="limit.reopen", many=True, target=lambda row: row.scope,
+            done=gettext_lazy("It starts again.")),
+    )  # fmt: skip
     nothing = (
         gettext_lazy("Nothing is limited"),
         gettext_lazy("Declare a limit beside its handler, or set one on the page of a queue."),
@@ -125,6 +118,7 @@ class LimiterAdmin(PlainAdmin):
             *((column.label, column.draw(row)) for column in self.columns(request)[1:]),
             (_("Until"), time_tag(row.override_until)),
             (_("Left of the burst"), _number(round(row.tokens, 1))),
+            *([(_("Its rate held jobs back"), time_tag(row.rated_at))] if row.rated_at else []),
             *([(_("Queue"), self._queue(row))] if _queue_of(row) else []),
         )
 
@@ -156,6 +150,37 @@ def _number(value: float | None) -> Any:
     if value is None:
         return "—"
     return jd_number(int(value) if value == int(value) else value)
+
+
+@admin.register(Meter)
+class MeterAdmin(PlainAdmin):
+    """How much handlers may call, and which meters are closed."""
+
+    order = ("name",)
+    search = "name"
+    acts = (
+        Act("reopen", gettext_lazy("Reopen…"), None, _is_open,
+            lambda r, m: [_("Jobs that it has put off are due at once.")], tone="primary",
+            verb="meter.reopen", many=True, done=gettext_lazy("It starts again.")),
+    )  # fmt: skip
+    nothing = (
+        gettext_lazy("Nothing was metered in the last day"),
+        gettext_lazy("A meter is listed here from its first call on."),
+    )
+    audit_kind = "meter"
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Meter"), lambda m: m.name),
+            Column(_("Calls"), lambda m: _number(m.amount), "jd-num"),
+            Column(_("In seconds"), lambda m: _number(m.span), "jd-num"),
+            Column(_("Burst"), lambda m: _number(m.burst), "jd-num"),
+            Column(_("Last call"), moment("taken_until"), "jd-quiet"),
+            Column(_("Closed until"), moment("closed_until"), "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Fact]:
+        return [(column.label, column.draw(row)) for column in self.columns(request)[1:]]
 
 
 @admin.register(Slot)
@@ -197,14 +222,16 @@ class BreakerAdmin(PlainAdmin):
     )
     audit_kind = "breaker"
     acts = (
-        Act("open", gettext_lazy("Open…"), "edit_queue", _open, form=OpenForm, tone="danger",
+        Act("open", gettext_lazy("Open…"), form=OpenForm, tone="danger",
+            done=gettext_lazy("The circuit is open."),
             consequences=lambda r, b: [_("Nobody calls through it for so long."),
                                        _("Jobs that would call wait, and lose no attempt.")],
             verb="breaker.open"),
-        Act("close", gettext_lazy("Close…"), "edit_queue", _close, _is_closed,
+        Act("close", gettext_lazy("Close…"), None, _is_closed,
             lambda r, b: [_("Everybody may call again; no failure is counted."),
-                                       _("Jobs that it has delayed keep their time.")],
-            verb="breaker.close"),
+                                       _("Jobs that it has delayed are due at once.")],
+            verb="breaker.close", many=True,
+            done=gettext_lazy("The circuit is closed.")),
     )  # fmt: skip
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:

@@ -5,37 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When
-from jobs.admin.jobforms import REVEAL, EditedReplayForm, JobRetryForm, run_replay, run_retry
-from jobs.operate import cancel, edit
+from jobs.admin.actions import Act, Reason
+from jobs.admin.fields import Words
+from jobs.admin.jobforms import (
+    REVEAL,
+    EditedReplayForm,
+    JobRetryForm,
+    one_of_both,
+    run_replay,
+)
+from jobs.operate import edit
+from jobs.operate.cancel import Cancelled
 from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
 
 
 class CancelForm(Reason):
-    force = forms.BooleanField(
-        label=gettext_lazy("End its process when it does not stop"),
-        required=False,
-        help_text=gettext_lazy("Only matters for a running job, after the grace time."),
-    )
+    words = {
+        "force": Words(
+            gettext_lazy("End its process when it does not stop"),
+            gettext_lazy("Only matters for a running job, after the grace time."),
+        )
+    }
 
 
 class EditForm(Reason):
-    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=100)
-    priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
-    run_at = When(label=gettext_lazy("Due"), help_text=gettext_lazy("Empty leaves it as it is."))
-    max_attempts = forms.IntegerField(label=gettext_lazy("Attempts"), min_value=1, max_value=1000)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in ("queue", "priority", "max_attempts"):
-            self.fields[name].initial = getattr(self.row, name)
+    of_row = True
+    words = {
+        "queue": Words(gettext_lazy("Queue")),
+        "priority": Words(gettext_lazy("Priority")),
+        "run_at": Words(
+            gettext_lazy("Due"),
+            gettext_lazy("Empty leaves it as it is."),
+            initial=lambda form: None,
+        ),
+        "max_attempts": Words(gettext_lazy("Attempts")),
+    }
 
 
 def _not_retryable(request: HttpRequest, job: Any) -> str:
@@ -63,16 +73,8 @@ def _not_cancellable(request: HttpRequest, job: Any) -> str:
     return ""
 
 
-def _cancel(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    done = cancel.cancel(
-        job.pk, by=principal(request), reason=given["reason"], force=given["force"]
-    )
+def _cancelled(request: HttpRequest, job: Any, done: Cancelled) -> str:
     return _("The job was asked to stop.") if done.requested else _("The job is cancelled.")
-
-
-def _run_now(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    edit.run_now(job.pk, by=principal(request), reason=given["reason"])
-    return _("The job is due now.")
 
 
 def _edit(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
@@ -93,9 +95,9 @@ def _not_waiting(request: HttpRequest, job: Any) -> str:
 
 
 def _not_editable(request: HttpRequest, job: Any) -> str:
-    if job.state in edit.EDITABLE:
-        return ""
-    return _("It has begun or ended.")
+    if job.state not in edit.EDITABLE:
+        return _("It has begun or ended.")
+    return _("Its kind is internal.") if registry.is_internal(job.kind) else ""
 
 
 def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
@@ -131,16 +133,17 @@ def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
 
 
 ACTS = (
-    Act("retry", gettext_lazy("Retry…"), "retry_job", run_retry, _not_retryable, _retry_means,
-        JobRetryForm, "primary", verb="job.retry"),
-    Act("replay", gettext_lazy("Replay as new…"), "replay_job", run_replay, _not_replayable,
+    Act("retry", gettext_lazy("Retry…"), None, _not_retryable, _retry_means,
+        JobRetryForm, "primary", gettext_lazy("The job waits for its next attempt."),
+        given=one_of_both, verb="job.retry"),
+    Act("replay", gettext_lazy("Replay as new…"), run_replay, _not_replayable,
         _replay_means, EditedReplayForm, verb="job.replay"),
-    Act("run-now", gettext_lazy("Run now…"), "retry_job", _run_now, _not_waiting,
+    Act("run-now", gettext_lazy("Run now…"), None, _not_waiting,
         lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
-        verb="job.run_now"),
-    Act("edit", gettext_lazy("Edit…"), "edit_job", _edit, _not_editable,
+        verb="job.run_now", done=gettext_lazy("The job is due now.")),
+    Act("edit", gettext_lazy("Edit…"), _edit, _not_editable,
         _edit_means, EditForm, submit=gettext_lazy("Save"), verb="job.edit"),
-    Act("cancel", gettext_lazy("Cancel…"), "cancel_job", _cancel, _not_cancellable, _cancel_means,
-        CancelForm, "danger", verb="job.cancel"),
+    Act("cancel", gettext_lazy("Cancel…"), None, _not_cancellable, _cancel_means,
+        CancelForm, "danger", show=_cancelled, verb="job.cancel"),
     REVEAL,
 )  # fmt: skip

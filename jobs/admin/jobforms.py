@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -15,58 +14,33 @@ from django.utils.translation import gettext_lazy
 
 from jobs import registry
 from jobs.admin.access import missing, principal
-from jobs.admin.actions import Act, Reason, When, offer, site_of
+from jobs.admin.actions import Act, Reason, offer, site_of
 from jobs.admin.components import pretty
+from jobs.admin.fields import LARGEST, JsonText, Words
 from jobs.errors import JobsError
-from jobs.operate import replay, retry, shown
+from jobs.operate import replay, shown
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.states import JobState
-
-LARGEST = 100_000
-"""So many characters of a payload can be edited on a page."""
-
-
-class JsonText(forms.CharField):
-    """A text that is JSON; its value is what it says."""
-
-    def __init__(self, **given: Any) -> None:
-        given.setdefault("max_length", LARGEST)
-        widget = forms.Textarea(attrs={"rows": 10, "class": "jd-mono", "spellcheck": "false"})
-        super().__init__(widget=widget, **given)
-
-    def clean(self, value: Any) -> Any:
-        text = str(super().clean(value) or "").strip()
-        if not text:
-            return None
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(
-                _("This is no JSON: %(error)s") % {"error": error}
-            ) from None
 
 
 class JobRetryForm(Reason):
     """How often it may fail from now on, and when it begins."""
 
-    attempts = forms.IntegerField(
-        label=gettext_lazy("Attempts"), min_value=1, max_value=1000, required=False, initial=1,
-        help_text=gettext_lazy("So many more failures are allowed."),
-    )  # fmt: skip
-    reset = forms.BooleanField(
-        label=gettext_lazy("With its whole budget of attempts again"), required=False,
-        help_text=gettext_lazy("Instead of a number of attempts."),
-    )  # fmt: skip
-    at = When(label=gettext_lazy("Not before"), help_text=gettext_lazy("Empty means now."))
+    words = {
+        "attempts": Words(
+            gettext_lazy("Attempts"), gettext_lazy("So many more failures are allowed."), initial=1
+        ),
+        "reset": Words(
+            gettext_lazy("With its whole budget of attempts again"),
+            gettext_lazy("Instead of a number of attempts."),
+        ),
+        "at": Words(gettext_lazy("Not before"), gettext_lazy("Empty means now.")),
+    }
 
 
-def run_retry(request: HttpRequest, job: Any, given: dict[str, Any]) -> str:
-    """The job waits for another run, as the form says."""
-    attempts = None if given.get("reset") else given["attempts"]
-    retry.retry(
-        job.pk, by=principal(request), reason=given["reason"], attempts=attempts,
-        reset=bool(given.get("reset")), at=given.get("at"),
-    )  # fmt: skip
-    return _("The job waits for its next attempt.")
+def one_of_both(request: HttpRequest, row: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return no number of attempts where the whole budget is wanted."""
+    return {"attempts": None} if given["reset"] else {}
 
 
 class ReplayForm(Reason):
@@ -102,6 +76,9 @@ class EditedReplayForm(ReplayForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.row is not None and registry.is_internal(self.row.kind):
+            del self.fields["how"], self.fields["payload"]
+            return
         text = whole_payload(self.request, self.row)
         if text is None:
             offer(self, "how").choices = [(n, w) for n, w in HOWS.items() if n != "whole"]
@@ -129,7 +106,7 @@ class EditedReplayForm(ReplayForm):
 
 def whole_payload(request: HttpRequest | None, job: Any) -> str | None:
     """The payload as text, where whoever asks may see all of it."""
-    if request is None or job is None or missing(request, "view_payload"):
+    if request is None or job is None or missing(request, VIEW_PAYLOAD):
         return None
     public = shown.public_payload(job)
     text = pretty(public, LARGEST + 1)
@@ -160,7 +137,7 @@ def _reveal(request: HttpRequest, job: Any, given: dict[str, Any]) -> HttpRespon
 
 
 REVEAL = Act(
-    "reveal", gettext_lazy("Show in clear…"), "reveal_payload", _reveal,
+    "reveal", gettext_lazy("Show in clear…"), _reveal,
     consequences=lambda r, j: [_("Protected fields are shown once, on the next page only."),
                                _("Your name and the reason are kept in the audit.")],
     verb="job.reveal_payload",

@@ -25,7 +25,9 @@ from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.operate import reads, search
 from jobs.operate.bulk import ACTIONS
+from jobs.operate.permissions import RUN_BULK
 from jobs.operate.query import KEYS
+from jobs.operate.reads import Count
 from jobs.states import FINAL_STATES
 
 PAGE = 25
@@ -62,6 +64,7 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         "rows": [],
         "tabs": [],
         "notices": (),
+        "is_cut": False,
         "kinds": sorted(h.kind for h in registry.handlers()),
         "queues": [],
         "kind": request.GET.get("kind", ""),
@@ -92,6 +95,7 @@ def build(request: HttpRequest, page_url: Any, buttons: Any) -> dict[str, Any]:
         }
     data["tabs"] = _tabs(request, tab, counts)
     data["notices"] = page.told
+    data["is_cut"] = page.capped
     data["rows"] = [_row(job, page_url, buttons) for job in page.jobs]
     data["older"] = _turn(request, "after", page.next)
     data["newer"] = _turn(request, "before", page.previous)
@@ -149,11 +153,16 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 def _tabs(request: HttpRequest, current: str, counts: Any) -> list[dict[str, Any]]:
     kept = {name: value for name, value in _kept(request).items() if name != "tab"}
     return [
-        {"label": label, "count": counts.get(name) if name != "all" else None,
+        {"label": label, "count": _known(counts.get(name)) if name != "all" else None,
          "url": "?" + urlencode({**kept, **({"tab": name} if name != "all" else {})}),
          "on": name == current}
         for name, label in TAB_LABELS.items()
     ]  # fmt: skip
+
+
+def _known(count: Count | None) -> Any:
+    """The count; nobody knows it where a look that was cut short has found none."""
+    return "?" if count is not None and count.capped and not count.value else count
 
 
 def _row(job: Job, page_url: Any, buttons: Any) -> dict[str, Any]:
@@ -179,6 +188,6 @@ def _bulk(request: HttpRequest) -> Sequence[dict[str, Any]]:
     """What can be done with many, or why not."""
     return [
         {"name": name, "label": label,
-         "why_not": missing(request, "run_bulk") or missing(request, ACTIONS[name].permission)}
+         "why_not": missing(request, RUN_BULK) or missing(request, ACTIONS[name].permission)}
         for name, label in BULK.items()
     ]  # fmt: skip

@@ -25,8 +25,9 @@ from jobs.engine import sql
 from jobs.models import Batch, DeadLetter, Effect, Job, Lease, Outbox, Schedule
 from jobs.operate import stats
 from jobs.operate.explained import explain_to
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data, public_payload
-from jobs.states import FINAL_STATES, JobState
+from jobs.states import FINAL_STATES
 
 ATTEMPTS = 25
 """So many of the latest attempts are shown."""
@@ -42,7 +43,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
     attempts = list(job.attempts.order_by("-number")[:ATTEMPTS])
     lease = Lease.objects.using(sql.alias()).filter(owner=job.owner).first() if job.owner else None
     why = explain_to(job.pk, by=principal(request))
-    sees = not missing(request, "view_payload")
+    sees = not missing(request, VIEW_PAYLOAD)
     return {
         "job": job,
         "state": shown_state(job),
@@ -59,7 +60,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "facts": _facts(request, site, job, lease),
         "payload": pretty(public_payload(job)) if sees else None,
         "result": pretty(public_data(job.result)) if sees and job.result is not None else None,
-        "no_payload": missing(request, "view_payload"),
+        "no_payload": missing(request, VIEW_PAYLOAD),
         "panels": panels_of(request, job, _may(request)),
         "related": _related(request, site, job),
         "same": _same_kind(job) if principal(request).scope.is_everything else None,
@@ -193,9 +194,7 @@ def _facts(request: HttpRequest, site: str, job: Job, lease: Lease | None) -> li
         (_("Cancel asked by"), job.cancel_by), (_("Cancel reason"), job.cancel_reason),
         (_("Tags"), list(job.tags), "tags"),
     ]  # fmt: skip
-    keep = None
-    if handler is not None:
-        keep = handler.keep_failed if job.state == JobState.FAILED else handler.keep_completed
+    keep = handler.keep(job.state) if handler is not None else None
     if job.finished_at is not None and keep is not None and keep.time is not None:
         facts.append((_("Kept until"), job.finished_at + keep.time, "time"))
     return [(*fact, "", "")[:4] for fact in facts if fact[1] not in (None, "", [])]

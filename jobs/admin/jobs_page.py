@@ -16,6 +16,7 @@ from jobs.admin.exports import EXPORT
 from jobs.admin.jobacts import ACTS
 from jobs.models import Job
 from jobs.operate import search
+from jobs.operate.permissions import SAVE_VIEW
 
 
 @admin.register(Job)
@@ -25,6 +26,7 @@ class JobAdmin(PlatformAdmin):
     list_template = "jobs/admin/jobs.html"
     page_template = "jobs/admin/job.html"
     follows_row = True
+    nouns = ("job",)
     acts = ACTS
     list_acts = (EXPORT,)
 
@@ -41,7 +43,7 @@ class JobAdmin(PlatformAdmin):
             "save_url": reverse(f"{site}:jobs_savedview_make", args=["save"])
             + "?"
             + urlencode({"query": data["asked"], "tab": data["tab"]}),
-            "no_save": missing(request, "save_view"),
+            "no_save": missing(request, SAVE_VIEW),
             "views_url": reverse(f"{site}:jobs_savedview_changelist"),
             "bulk_url": reverse(f"{self.admin_site.name}:jobs_bulk_make", args=["start"]),
         }

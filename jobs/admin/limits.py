@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
-from jobs.admin.access import principal
-from jobs.admin.actions import Act, Reason, When, offer
+from jobs.admin.actions import Act, Reason
+from jobs.admin.fields import Words
 from jobs.engine import sql
 from jobs.models import Limiter
-from jobs.operate import queues
+from jobs.models.clock import Clock
 
 
 def scopes_of(queue: str) -> list[str]:
@@ -33,14 +33,15 @@ def limits_of(request: HttpRequest, queue: str) -> list[Limiter]:
     return known[queue]
 
 
+def _known(form: Any) -> dict[str, str]:
+    return {scope: scope for scope in form.known()}
+
+
 class ScopeForm(Reason):
     """Which of them."""
 
-    scope = forms.ChoiceField(label=gettext_lazy("Scope"))
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        offer(self, "scope").choices = [(s, s) for s in self.known()]
+    verb = "limit.set"
+    words = {"scope": Words(gettext_lazy("Scope"), choices=_known)}
 
     def known(self) -> Sequence[str]:
         return scopes_of(self.row.pk)
@@ -49,21 +50,22 @@ class ScopeForm(Reason):
 class LimitForm(ScopeForm):
     """How many at once, how many in a time, and until when."""
 
-    at_once = forms.IntegerField(
-        label=gettext_lazy("At once"), required=False, min_value=1, max_value=1_000_000
-    )
-    rate = forms.CharField(
-        label=gettext_lazy("Rate"), required=False, max_length=40,
-        help_text=gettext_lazy("Like 100/s, 30/m or 5/h; without both there is no limit."),
-    )  # fmt: skip
-    burst = forms.FloatField(
-        label=gettext_lazy("Burst"), required=False, min_value=1,
-        help_text=gettext_lazy("So many may start at once before the rate counts."),
-    )  # fmt: skip
-    until = When(
-        label=gettext_lazy("Until"),
-        help_text=gettext_lazy("Then what held before holds again; empty means for good."),
-    )
+    words = {
+        **ScopeForm.words,
+        "at_once": Words(gettext_lazy("At once")),
+        "rate": Words(
+            gettext_lazy("Rate"),
+            gettext_lazy("Like 100/s, 30/m or 5/h; without both there is no limit."),
+        ),
+        "burst": Words(
+            gettext_lazy("Burst"),
+            gettext_lazy("So many may start at once before the rate counts."),
+        ),
+        "until": Words(
+            gettext_lazy("Until"),
+            gettext_lazy("Then what held before holds again; empty means for good."),
+        ),
+    }
 
 
 class OverrideForm(ScopeForm):
@@ -78,22 +80,21 @@ class ByHandForm(ScopeForm):
         return [m.scope for m in limits_of(self.request, self.row.pk) if not m.is_declared]
 
 
-def _set(request: HttpRequest, queue: Any, given: dict[str, Any]) -> str:
-    queues.set_limit(
-        given["scope"], by=principal(request), reason=given["reason"], at_once=given["at_once"],
-        rate=given["rate"] or None, burst=given["burst"], until=given["until"],
-    )  # fmt: skip
-    return _("The limit holds.")
+class ClosedForm(ScopeForm):
+    def known(self) -> Sequence[str]:
+        return [m.scope for m in closed_of(self.row.pk)]
 
 
-def _end(request: HttpRequest, queue: Any, given: dict[str, Any]) -> str:
-    queues.end_override(given["scope"], by=principal(request), reason=given["reason"])
-    return _("What held before holds again.")
+def closed_of(queue: str) -> list[Limiter]:
+    """What is closed for a time on the page of a queue: itself, its kinds, and their keys."""
+    kinds = [h.kind for h in registry.handlers() if h.queue == queue]
+    rows = Limiter.objects.using(sql.alias()).filter(closed_until__gt=Clock())
+    mine = Q(scope__in=scopes_of(queue)) | Q(kind__in=kinds, key__isnull=False)
+    return list(rows.filter(mine).order_by("scope")[:50])
 
 
-def _remove(request: HttpRequest, queue: Any, given: dict[str, Any]) -> str:
-    queues.remove_limit(given["scope"], by=principal(request), reason=given["reason"])
-    return _("The limit is what code declares, or none.")
+def _nothing_closed(request: HttpRequest, queue: Any) -> str:
+    return "" if closed_of(queue.pk) else _("Nothing is closed for a time.")
 
 
 def _no_override(request: HttpRequest, queue: Any) -> str:
@@ -109,11 +110,17 @@ def _none_by_hand(request: HttpRequest, queue: Any) -> str:
 
 
 ACTS = (
-    Act("limit", gettext_lazy("Limit…"), "edit_queue", _set, form=LimitForm, verb="limit.set",
+    Act("limit", gettext_lazy("Limit…"), form=LimitForm, verb="limit.set",
+        done=gettext_lazy("The limit holds."),
         consequences=lambda r, q: [_("It holds at once, whatever code declares."),
                                    _("What runs already runs on.")]),
-    Act("end-override", gettext_lazy("End override…"), "edit_queue", _end, _no_override,
+    Act("end-override", gettext_lazy("End override…"), None, _no_override,
+        done=gettext_lazy("What held before holds again."),
         form=OverrideForm, verb="limit.end_override"),
-    Act("remove-limit", gettext_lazy("Remove limit…"), "edit_queue", _remove, _none_by_hand,
+    Act("reopen-limit", gettext_lazy("Reopen…"), None, _nothing_closed,
+        done=gettext_lazy("It starts again."),
+        form=ClosedForm, verb="limit.reopen"),
+    Act("remove-limit", gettext_lazy("Remove limit…"), None, _none_by_hand,
+        done=gettext_lazy("The limit is what code declares, or none."),
         form=ByHandForm, verb="limit.remove"),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from jobs.admin.jobpage import _moves
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
 from jobs.models import FeedHead, Outbox
-from jobs.operate import outbox
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 
 STATES = ("pending", "failed", "parked", "discarded")
@@ -34,31 +34,26 @@ def _only(*states: str) -> Any:
     return why
 
 
-def _verb(verb: Any) -> Any:
-    def run(request: HttpRequest, row: Outbox, given: dict[str, Any]) -> None:
-        verb(row.pk, by=principal(request), reason=given["reason"])
-
-    return run
-
-
 @admin.register(Outbox)
 class OutboxAdmin(PlatformAdmin):
     """Events that are not in the feed yet."""
 
     list_template = "jobs/admin/outbox.html"
     page_template = "jobs/admin/event.html"
+    nouns = ("event",)
     acts = (
-        Act("publish", gettext_lazy("Publish now…"), "publish_outbox", _verb(outbox.publish),
-            _only("failed", "parked"), verb="event.publish", tone="primary",
+        Act("publish", gettext_lazy("Publish now…"),
+            forbidden=_only("failed", "parked"), verb="event.publish", many=True, tone="primary",
             done=gettext_lazy("It is told next."),
             consequences=lambda r, e: [_("It is told next, with all its tries before it."),
                                        _("Subscribers may have seen it: they must bear it twice.")]),  # noqa: E501
-        Act("park", gettext_lazy("Park…"), "publish_outbox", _verb(outbox.park),
-            _only("pending", "failed"), verb="event.park", done=gettext_lazy("It is parked."),
+        Act("park", gettext_lazy("Park…"),
+            forbidden=_only("pending", "failed"), verb="event.park", many=True,
+            done=gettext_lazy("It is parked."),
             consequences=lambda r, e: [_("Nobody is told until somebody publishes it."),
                                        _("Later events with the same key wait for it.")]),
-        Act("discard", gettext_lazy("Discard…"), "publish_outbox", _verb(outbox.discard),
-            _only("pending", "failed", "parked"), verb="event.discard",
+        Act("discard", gettext_lazy("Discard…"),
+            forbidden=_only("pending", "failed", "parked"), verb="event.discard", many=True,
             tone="danger",
             done=gettext_lazy("It is discarded."),
             consequences=lambda r, e: [_("Nobody will ever be told."),
@@ -103,13 +98,13 @@ class OutboxAdmin(PlatformAdmin):
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name
-        sees = not missing(request, "view_payload")
+        sees = not missing(request, VIEW_PAYLOAD)
         return {
             "title": row.topic,
             "e": row,
             "job": _page_of(site, row.key),
             "payload": pretty(public_data(row.payload)) if sees else None,
-            "no_payload": missing(request, "view_payload"),
+            "no_payload": missing(request, VIEW_PAYLOAD),
             "moves": _moves(row),
             "buttons": self.buttons(request, row, row.pk),
             "acts": recent_acts(request, site, target_kind="event", target_id=str(row.pk)),

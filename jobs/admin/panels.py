@@ -17,6 +17,8 @@ from django.http import HttpRequest
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
+from jobs.operate.permissions import VIEW_PAYLOAD
+
 Render = Callable[[HttpRequest, Any], "str | SafeString | None"]
 
 
@@ -34,7 +36,7 @@ _panels: dict[str, list[Panel]] = {}
 
 
 def register_panel(
-    kind: str | type, *, title: Any, permission: str = "view_payload"
+    kind: str | type, *, title: Any, permission: str = VIEW_PAYLOAD
 ) -> Callable[[Render], Render]:
     """The decorated function's HTML is shown on the page of every job of the kind.
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_permission_codename
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -73,7 +74,7 @@ class PlainAdmin(PlatformAdmin):
     order: Sequence[str] = ()
     """One or two columns, as ``tables.page`` wants them."""
     search = ""
-    """The column in which a whole name is looked up."""
+    """The column in which a whole name is looked up; without one, the list has no search."""
     search_words: Any = gettext_lazy("A whole name")
     tabs: Sequence[Tab] = ()
     nothing: tuple[Any, Any] = ("", "")
@@ -119,7 +120,7 @@ class PlainAdmin(PlatformAdmin):
         return text[:LONGEST]
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        text = request.GET.get("q", "").strip()
+        text = request.GET.get("q", "").strip() if self.search else ""
         state = request.GET.get("state", "")
         found = self._found(request, text, state)
         columns = self.columns(request)
@@ -131,7 +132,7 @@ class PlainAdmin(PlatformAdmin):
             "has_state": any(self.look(row) for row in found["rows"]),
             "q": text,
             "state": state,
-            "search_words": self.search_words,
+            "search_words": self.search_words if self.search else "",
             "tabs": [(tab, _query(state=tab.name, q=text), tab.name == state) for tab in self.tabs],
             "every": _query(q=text) if self.tabs else "",
             "is_narrowed": bool(text or state),
@@ -147,14 +148,14 @@ class PlainAdmin(PlatformAdmin):
             if tab.name == state:
                 rows = rows.filter(**tab.wanted)
         if text:
-            wanted = self.wanted(text)
-            rows = rows.none() if wanted is None else rows.filter(**{self.search: wanted})
+            rows = _of(rows, self.search, self.wanted(text))
         return tables.page(request, rows, *self.order, size=PAGE)
 
     def _row(self, request: HttpRequest, columns: Sequence[Column], row: Any) -> dict[str, Any]:
         key = quote(row.pk)
         return {
             "key": key,
+            "name": str(row),
             "url": self.page_url(key),
             "look": self.look(row),
             "told": self.told(row),
@@ -163,7 +164,7 @@ class PlainAdmin(PlatformAdmin):
         }
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        return self.rows(request).filter(pk=unquote(key)).first()
+        return _of(self.rows(request), "pk", unquote(key)).first()
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name
@@ -178,6 +179,16 @@ class PlainAdmin(PlatformAdmin):
                 request, site, target_kind=self.audit_kind, target_id=str(row.pk)
             ) if self.audit_kind else None,
         }  # fmt: skip
+
+
+def _of(rows: QuerySet[Any], field: str, wanted: Any) -> QuerySet[Any]:
+    """Return the rows with this value; none where it cannot be one."""
+    if wanted is None or (isinstance(wanted, str) and "\x00" in wanted):
+        return rows.none()
+    try:
+        return rows.filter(**{field: wanted})
+    except (ValidationError, ValueError):
+        return rows.none()
 
 
 def _query(**given: str) -> str:

@@ -1,161 +1,188 @@
-"""What is wrong now, each with one way to mend it; nothing where all is well."""
+"""What is wrong now, as ``jobs.operate`` found it: in the reader's words, with a way to mend it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.http import HttpRequest
+from django.contrib.admin.utils import quote
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
-from jobs.admin.components import problem, time_tag
-from jobs.admin.depths import QueueNow, closed
-from jobs.engine import rq, sql
-from jobs.operate import services
+from jobs.admin.components import Capped, problem, time_tag
+from jobs.admin.queuerows import shown
 from jobs.operate.phrases import scope_word
+from jobs.operate.troubles import Held, Problem
+from jobs.templatetags.jobs_admin import jd_short
 
-LATE = timedelta(minutes=5)
-"""A queue whose oldest job waits for longer is said to be late."""
-LOST = 5
-"""So many silent workers are named."""
-LAG = timedelta(seconds=30)
-
-NOBODY = {
-    "schedules": gettext_lazy("Nobody serves schedules: their jobs are not made."),
-    "relay": gettext_lazy("Nobody relays events: they wait in the outbox."),
-}
-DOUBTS = 100
-"""So far effects in doubt are counted."""
-_READ = f"""
-(SELECT 'lost' AS what, l.worker AS name, l.until AS at, j.id::text AS id, j.kind
-  FROM jobs_lease l
-  LEFT JOIN LATERAL (SELECT id, kind FROM jobs_job WHERE queue = ANY(l.queues)
-    AND state IN ('queued', 'running') AND owner = l.owner LIMIT 1) j ON true
-  WHERE l.dead_at IS NULL AND l.until <= jobs_clock() ORDER BY l.until DESC LIMIT 50)
-UNION ALL (SELECT 'lag', '', occurred_at, NULL, NULL FROM jobs_outbox
-  WHERE state = 'pending' AND NOT held ORDER BY id LIMIT 1)
-UNION ALL (SELECT 'schedule', name, next_slot, id::text, NULL FROM jobs_schedule
-  WHERE enabled AND paused_at IS NULL AND next_slot < jobs_clock() - %s ORDER BY name LIMIT 3)
-UNION ALL (SELECT 'doubt', '', NULL, NULL, NULL FROM jobs_effect
-  WHERE state = 'in_doubt' LIMIT {DOUBTS})
-UNION ALL SELECT what, name, at, NULL, NULL FROM ({services.READ}) s WHERE what = 'holder'
-"""  # noqa: S608 - constants
-Found = Mapping[str, Sequence[tuple[Any, ...]]]
+_RED = {"silent_worker", "lost_worker", "no_dispatcher", "redis", "no_scheduler", "no_relay",
+        "failures"}  # fmt: skip
 
 
-def problems(
-    request: HttpRequest, site: str, queues: list[QueueNow], now: datetime
-) -> list[SafeString]:
-    """The strip over the overview."""
-    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for what, *columns in sql.rows(_READ, [LATE]):
-        found[what].append(tuple(columns))
-    return [*_lost(site, found), *_queues(site, queues, now), *_engine(site, found, now),
-            *_closed(request, site)]  # fmt: skip
+def problems(site: str, found: Iterable[Problem]) -> list[SafeString]:
+    """The strip over the overview: what is broken first, what somebody has closed last."""
+    return [_drawn(site, one) for one in sorted(found, key=_rank)]
 
 
-def _lost(site: str, found: Found) -> Iterator[SafeString]:
-    told = set[str]()
-    for worker, until, job_id, kind in found["lost"]:
-        if worker in told or len(told) == LOST:
-            continue
-        told.add(worker)
-        text = format_html(
-            _("Worker {} has fallen silent: its lease ended {}."),
-            format_html("<b>{}</b>", worker),
-            time_tag(until),
+def _tone(one: Problem) -> str:
+    if one.code == "closed":
+        return "violet"
+    return "red" if one.code in _RED else "amber"
+
+
+def _rank(one: Problem) -> int:
+    return ("red", "amber", "violet").index(_tone(one))
+
+
+def _drawn(site: str, one: Problem) -> SafeString:
+    text = _TEXTS[one.code](one) if one.code in _TEXTS else one.text
+    if one.jobs:
+        text = format_html("{} {}", text, _held(site, one))
+    page, words = _link(one)
+    return problem(_tone(one), text, url=_url(site, *page) if page else "", link=words)
+
+
+def _url(site: str, page: str, key: str = "") -> str:
+    address, _mark, query = page.partition("?")
+    if key:
+        return reverse(
+            f"{site}:jobs_{address}_change", args=[quote(key) if address == "breaker" else key]
         )
-        url = reverse(f"{site}:jobs_job_change", args=[job_id]) if job_id else ""
-        yield problem("red", text, url=url, link=_("It was running %(kind)s") % {"kind": kind})
+    url = reverse(f"{site}:jobs_{address}_changelist")
+    return f"{url}?{query}" if query else url
 
 
-def _queues(site: str, queues: list[QueueNow], now: datetime) -> Iterator[SafeString]:
-    for q in queues:
-        if not q.waiting or q.pause or q.blackout_until:
-            continue
-        url = reverse(f"{site}:jobs_queue_change", args=[q.name])
-        if not q.workers:
-            words = ngettext(
-                "Queue {} has {} waiting job and no worker.",
-                "Queue {} has {} waiting jobs and no worker.",
-                q.waiting.value,
-            )
-            text = format_html(words, format_html("<b>{}</b>", q.name), q.waiting)
-            yield problem("amber", text, url=url, link=_("See the queue"))
-        elif q.oldest is not None and now - q.oldest > LATE:
-            text = format_html(
-                _("In queue {} a job has been waiting for {}."),
-                format_html("<b>{}</b>", q.name),
-                time_tag(q.oldest, "for"),
-            )
-            yield problem("amber", text, url=url, link=_("See the queue"))
+def _held(site: str, one: Problem) -> SafeString:
+    def url(job: Held) -> str:
+        return reverse(f"{site}:jobs_job_change", args=[job.id])
+
+    links = format_html_join(
+        ", ",
+        '<a href="{}">{} <span class="jd-mono">{}</span></a>',
+        ((url(job), job.kind, jd_short(job.id)) for job in one.jobs),
+    )
+    words = _("It holds {}.") if one.code == "silent_worker" else _("It held {}.")
+    return format_html(words, links)
 
 
-def _engine(site: str, found: Found, now: datetime) -> Iterator[SafeString]:
-    heard: list[str] = []
-    try:
-        heard = rq.live_dispatchers()
-        if not heard:
-            yield problem("red", _("No dispatcher is running: waiting jobs are not handed out. "
-                                   "Start one with “manage.py jobs dispatch”."),
-                          url=reverse(f"{site}:jobs_workerpage_changelist"),
-                          link=_("See what runs"))  # fmt: skip
-    except rq.Unavailable:
-        yield problem("red", _("Redis cannot be reached: jobs are kept, and wait."))
-    holders = [("holder", name, at) for name, at, *_rest in found["holder"]]
-    for one in services.told(holders, now, heard):
-        if one.state == "silent" and one.name in NOBODY:
-            url = reverse(f"{site}:jobs_workerpage_changelist")
-            yield problem("red", NOBODY[one.name], url=url, link=_("See the services"))
-    for _name, since, *_rest in found["lag"]:
-        if now - since > LAG:
-            text = format_html(
-                _("An event has waited in the outbox for {}."), time_tag(since, "for")
-            )
-            url = reverse(f"{site}:jobs_outbox_changelist")
-            yield problem("amber", text, url=url, link=_("See the outbox"))
-    for name, slot, key, _kind in found["schedule"]:
-        text = format_html(
-            _("Schedule {} has missed its slot of {}."),
-            format_html("<b>{}</b>", name),
-            time_tag(slot),
-        )
-        url = reverse(f"{site}:jobs_schedule_change", args=[key])
-        yield problem("amber", text, url=url, link=_("See the schedule"))
-    doubts = len(found["doubt"])
-    if doubts:
-        words = ngettext(
-            "%(n)d effect may or may not have happened.",
-            "%(n)d effects may or may not have happened.",
-            doubts,
-        )
-        url = reverse(f"{site}:jobs_effect_changelist") + "?state=in_doubt"
-        yield problem("amber", words % {"n": doubts}, url=url, link=_("Decide"))
+# ---- the texts
 
 
-def _closed(request: HttpRequest, site: str) -> Iterator[SafeString]:
-    for stop in closed(request)[1]:
-        scope = format_html("<b>{}</b>", capfirst(scope_word(stop.scope).told))
-        if stop.what == "pause":
-            until: Any = time_tag(stop.until) if stop.until else _("somebody resumes it")
-            text = format_html(
-                _("{} is paused by {} until {}: {}"), scope, stop.by, until, stop.reason
-            )
-            yield problem("violet", text, url=reverse(f"{site}:jobs_queue_changelist"),
-                          link=_("See the queues"))  # fmt: skip
-            continue
-        text = format_html(
-            _("Blackout: {} is closed until {}: {}"),
-            scope,
-            time_tag(stop.until) if stop.until else "…",
-            stop.words,
-        )
-        yield problem("violet", text, url=reverse(f"{site}:jobs_blackout_changelist"),
-                      link=_("See the windows"))  # fmt: skip
+def _name(text: object) -> SafeString:
+    return format_html("<b>{}</b>", text)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def _no_worker(one: Problem) -> SafeString:
+    count = shown(one.count) if one.count else Capped(0)
+    words = ngettext(
+        "Queue {} has {} waiting job and no worker.",
+        "Queue {} has {} waiting jobs and no worker.",
+        count.value,
+    )
+    return format_html(words, _name(one.subject), count)
+
+
+def _doubt(one: Problem) -> str:
+    count = shown(one.count) if one.count else Capped(0)
+    words = ngettext(
+        "%(n)s effect may or may not have happened.",
+        "%(n)s effects may or may not have happened.",
+        count.value,
+    )
+    return words % {"n": count}
+
+
+def _schedule(one: Problem) -> SafeString:
+    if one.why:
+        return format_html(_("Schedule {} makes no job: {}"), _name(one.subject), one.why)
+    words = _("Schedule {} has missed its slot of {}.")
+    return format_html(words, _name(one.subject), time_tag(one.since))
+
+
+def _failures(one: Problem) -> SafeString:
+    now, usual = one.shares or (0.0, 0.0)
+    words = _("{} of the last attempts failed; usually it is {}.")
+    return format_html(words, _name(_percent(now)), _percent(usual))
+
+
+def _closed(one: Problem) -> SafeString | str:
+    stop = one.stop
+    if stop is None:
+        return one.text
+    scope = _name(capfirst(scope_word(stop.scope).told))
+    if stop.what == "pause":
+        until: Any = time_tag(stop.until) if stop.until else _("somebody resumes it")
+        return format_html(_("{} is paused by {} until {}: {}"), scope, stop.by, until, stop.reason)
+    until = time_tag(stop.until) if stop.until else "…"
+    return format_html(_("Blackout: {} is closed until {}: {}"), scope, until, stop.reason)
+
+
+_TEXTS: dict[str, Callable[[Problem], SafeString | str]] = {
+    "no_worker": _no_worker,
+    "long_wait": lambda one: format_html(
+        _("In queue {} a job has been waiting for {}."), _name(one.subject),
+        time_tag(one.since, "for"),
+    ),
+    "closed": _closed,
+    "failures": _failures,
+    "circuit": lambda one: format_html(
+        _("Circuit {} has been open for {}: {}"), _name(one.subject), time_tag(one.since, "for"),
+        one.why,
+    ),
+    "silent_worker": lambda one: format_html(
+        _("Worker {} has fallen silent: its lease ended {}."), _name(one.subject),
+        time_tag(one.since),
+    ),
+    "lost_worker": lambda one: format_html(
+        _("Worker {} was lost {}."), _name(one.subject), time_tag(one.since)
+    ),
+    "old_transaction": lambda one: format_html(
+        _("A transaction of the database has been open for {}, which slows every claim down."),
+        time_tag(one.since, "for"),
+    ),
+    "no_dispatcher": lambda one: _(
+        "No dispatcher is running: waiting jobs are not handed out. "
+        "Start one with “manage.py jobs dispatch”."
+    ),
+    "redis": lambda one: _("Redis cannot be reached: jobs are kept, and wait."),
+    "no_scheduler": lambda one: _("Nobody serves schedules: their jobs are not made."),
+    "no_relay": lambda one: _("Nobody relays events: they wait in the outbox."),
+    "doubt": _doubt,
+    "schedule": _schedule,
+    "outbox_lag": lambda one: format_html(
+        _("An event has waited in the outbox for {}."), time_tag(one.since, "for")
+    ),
+    "outbox_stuck": lambda one: _("Subscribers have refused events, or events are parked."),
+}  # fmt: skip
+
+
+def _link(one: Problem) -> tuple[tuple[str, ...], str]:
+    """The page that helps, with the key of its row, and the words that lead there."""
+    queue = one.code == "closed" and one.subject.startswith("queue:")
+    if queue or one.code in ("no_worker", "long_wait"):
+        return ("queue", one.subject.removeprefix("queue:")), _("See the queue")
+    if one.code == "closed" and one.stop and one.stop.what == "blackout":
+        return ("blackout",), _("See the windows")
+    links: dict[str, tuple[tuple[str, ...], str]] = {
+        "closed": (("pause",), _("See the pauses")),
+        "failures": (("job?tab=dead",), _("See what failed")),
+        "circuit": (("breaker", one.subject), _("See the circuit breaker")),
+        "silent_worker": (("workerpage",), _("See what runs")),
+        "lost_worker": (("workerpage",), _("See what runs")),
+        "no_dispatcher": (("workerpage",), _("See what runs")),
+        "no_scheduler": (("workerpage",), _("See the services")),
+        "no_relay": (("workerpage",), _("See the services")),
+        "doubt": (("effect?state=in_doubt",), _("Decide")),
+        "schedule": (("schedule", one.subject), _("See the schedule")),
+        "outbox_lag": (("outbox",), _("See the outbox")),
+        "outbox_stuck": (("outbox",), _("See the outbox")),
+    }
+    return links.get(one.code, ((), ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -16,49 +16,49 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
-from jobs.admin import charts, depths, limits
+from jobs.admin import charts, limits
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Button, Until
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration, number
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import SCOPE, Words
 from jobs.admin.flow import PAUSE_ACTS
-from jobs.admin.overview import jobs_url, sparks
+from jobs.admin.queuerows import jobs_url, queue_row, queue_rows
 from jobs.admin.recent import recent_acts
 from jobs.admin.workers import services_of, workers
+from jobs.engine import closures
 from jobs.engine.closures import Stop
 from jobs.models import Queue
-from jobs.operate import pauses, services, stats
+from jobs.operate import depths, overview, services, stats, troubles
+from jobs.operate.permissions import VIEW_WORKER
+
+RUNNING = Words(
+    gettext_lazy("Running jobs"), widget=forms.RadioSelect,
+    choices={"finish": gettext_lazy("finish"),
+             "stop": gettext_lazy("stop, and wait like the others")},
+)  # fmt: skip
 
 
 class PauseForm(Until):
     """Until when, and what becomes of what runs."""
 
-    stop = forms.BooleanField(
-        label=gettext_lazy("Also stop what runs"), required=False,
-        help_text=gettext_lazy("Running jobs are asked to stop, and wait like the others."),
-    )  # fmt: skip
+    words = {**Until.words, "running": RUNNING}
 
 
 class ScopePauseForm(PauseForm):
     """The same for a kind, a tenant or a key."""
 
-    scope = forms.CharField(
-        label=gettext_lazy("Scope"), max_length=200,
-        help_text=gettext_lazy("queue:<name>, kind:<kind>, tenant:<tenant> or key:<key>"),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.order_fields(["scope"])
+    words = {**PauseForm.words, "scope": SCOPE}
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A queue by its name; most have a row, those just heard of have none yet."""
+    """A queue as the subject of a page; not every one has a row of its own."""
 
     pk: str
     pause: Stop | None
+    now: datetime
 
     def __str__(self) -> str:
         return self.pk
@@ -72,26 +72,8 @@ def _not_paused(request: HttpRequest, queue: Named) -> str:
     return "" if queue.pause else _("It is not paused.")
 
 
-def _pause(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
-    _close(f"queue:{queue.pk}", request, given)
-    return _("The queue is paused.")
-
-
-def _pause_scope(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    _close(given["scope"], request, given)
-    return _("It is paused.")
-
-
-def _close(scope: str, request: HttpRequest, given: dict[str, Any]) -> None:
-    pauses.pause(
-        scope, by=principal(request), reason=given["reason"], until=given["until"],
-        running="stop" if given["stop"] else "finish",
-    )  # fmt: skip
-
-
-def _resume(request: HttpRequest, queue: Named, given: dict[str, Any]) -> str:
-    pauses.resume(f"queue:{queue.pk}", by=principal(request), reason=given["reason"])
-    return _("The queue goes on.")
+def _scope(queue: Named | None) -> str:
+    return f"queue:{queue.pk}" if queue is not None else ""
 
 
 def _pause_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
@@ -113,39 +95,35 @@ class QueueAdmin(PlatformAdmin):
     list_template = "jobs/admin/queue_list.html"
     page_template = "jobs/admin/queue.html"
     acts = (
-        Act("pause", gettext_lazy("Pause…"), "pause_queue", _pause, _paused, _pause_means,
-            PauseForm, "danger", verb="scope.pause"),
-        Act("resume", gettext_lazy("Resume…"), "pause_queue", _resume, _not_paused, _resume_means,
-            tone="primary", verb="scope.resume"),
+        Act("pause", gettext_lazy("Pause…"), None, _paused, _pause_means,
+            PauseForm, "danger", gettext_lazy("The queue is paused."), verb="scope.pause",
+            target=_scope),
+        Act("resume", gettext_lazy("Resume…"), None, _not_paused, _resume_means,
+            tone="primary", done=gettext_lazy("The queue goes on."), verb="scope.resume",
+            target=_scope),
         *limits.ACTS,
     )  # fmt: skip
     list_acts = (
-        Act("pause", gettext_lazy("Pause a kind or tenant…"), "pause_queue", _pause_scope,
+        Act("pause", gettext_lazy("Pause a kind or tenant…"), done=gettext_lazy("It is paused."),
             consequences=lambda r, q: [_("Nothing more of it starts until it is resumed."),
                                        _("Waiting uses no attempt.")],
-            form=ScopePauseForm, tone="danger", verb="scope.pause",
+            form=ScopePauseForm, tone="danger", verb="scope.pause", target=_scope,
             submit=gettext_lazy("Pause")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        site = self.admin_site.name
-        now, stops = depths.closed(request)
-        lines = sparks(now)
-        rows = [
-            {"q": q, "spark": lines.get(q.name) or charts.spark([], _("nothing ended")),
-             "url": jobs_url(site, f"queue:{q.name}"), "page": self.page_url(q.name),
-             "no_pause": missing(request, "pause_queue")}
-            for q in depths.queues_now(request)
-        ]  # fmt: skip
+        site, who = self.admin_site.name, principal(request)
         return {
             "title": _("Queues"),
-            "queues": rows,
+            "queues": queue_rows(request, site, overview.queues(by=who)),
             "pauses": [
-                {"p": p, "resume": _resume_button(request, site, p)}
-                for p in stops if p.what == "pause" and not p.scope.startswith("queue:")
+                {"p": stop, "resume": _resume_button(request, site, stop)}
+                for stop in closures.stops()
+                if stop.what == "pause" and not stop.scope.startswith("queue:")
+                and troubles.covers(who.scope, stop.scope)
             ],
-            "services": [] if missing(request, "view_worker")
-            else services_of(services.services(by=principal(request))),
+            "services": [] if missing(request, VIEW_WORKER)
+            else services_of(services.services(by=who)),
             "list_buttons": self.list_buttons(request),
             "api": api("queue_list"),
             "cli": cli("queues", "list"),
@@ -153,22 +131,21 @@ class QueueAdmin(PlatformAdmin):
         }  # fmt: skip
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        if not depths.is_queue(request, key):
+        if "\x00" in key or not depths.exists(key, principal(request).scope):
             return None
-        stops = depths.closed(request)[1]
-        pause = next((s for s in stops if (s.what, s.scope) == ("pause", f"queue:{key}")), None)
-        return Named(key, pause)
+        now, stops = closures.look()
+        pauses = [stop for stop in stops if (stop.what, stop.scope) == ("pause", f"queue:{key}")]
+        return Named(key, pauses[0] if pauses else None, now)
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         site = self.admin_site.name
-        now, _stops = depths.closed(request)
-        one = next(iter(depths.queues_now(request, row.pk)))
+        [seen] = overview.queues(by=principal(request), name=row.pk)
         handlers = [h for h in registry.handlers() if h.queue == row.pk]
         return {
-            "q": one,
+            "q": queue_row(request, site, seen),
             "buttons": self.buttons(request, row, row.pk),
             "jobs_url": jobs_url(site, f"queue:{row.pk}"),
-            "chart": day_chart(now, row.pk),
+            "chart": day_chart(row.now, row.pk),
             "workers": [w for w in workers(request, site) if row.pk in w["seen"].queues],
             "limits": limits.limits_of(request, row.pk),
             "kinds": [

@@ -12,13 +12,14 @@ from django.urls import reverse
 from jobs.admin.access import principal, visible
 from jobs.engine import sql
 from jobs.models import Audit
+from jobs.operate.permissions import VIEW_AUDIT
 
 
 def recent_acts(
     request: HttpRequest, site: str, most: int = 6, **wanted: Any
 ) -> list[dict[str, Any]]:
     """The newest acts, of those that may be seen."""
-    if not principal(request).may("view_audit"):
+    if not principal(request).may(VIEW_AUDIT):
         return []
     rows = visible(request, Audit.objects.using(sql.alias()).filter(**wanted))
     return [
@@ -40,7 +41,7 @@ def outcome_look(outcome: str) -> str:
 _PAGES = {
     **{name: name for name in ("job", "batch", "deadletter", "schedule", "bulk", "webhook")},
     **{"apikey": "apikey", "event": "outbox", "worker": "workerpage"},
-    **{name: name for name in ("blackout", "breaker", "effect")},
+    **{name: name for name in ("blackout", "breaker", "effect", "meter")},
 }
 
 
@@ -53,5 +54,5 @@ def target_url(site: str, act: Audit) -> str:
         return reverse(f"{site}:jobs_queue_change", args=[act.target_id.removeprefix("queue:")])
     if model is None or not act.target_id:
         return ""
-    key = admin_quote(act.target_id) if model == "breaker" else act.target_id
+    key = admin_quote(act.target_id) if model in ("breaker", "meter") else act.target_id
     return reverse(f"{site}:jobs_{model}_change", args=[key])

@@ -7,7 +7,6 @@ catalogue, whether they hear it now or read it from a row that was written long 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 
 from django.utils.translation import gettext, gettext_noop
@@ -25,6 +24,8 @@ TEXTS = (
     gettext_noop("carries out bulk operations"),
     gettext_noop("has no open dead letter"),
     gettext_noop("is of a kind that forbids replays"),
+    gettext_noop("is of an internal kind"),
+    gettext_noop("was replayed: its replay stands for it"),
     gettext_noop("was moved by somebody at this moment"),
     gettext_noop("was asked to stop"),
     gettext_noop("is due already"),
@@ -37,6 +38,27 @@ TEXTS = (
     gettext_noop("reason: is empty: say why"),
 )
 """Everything that is said so, the more exact text first."""
+PROBLEMS = (
+    gettext_noop("must be at least %(n)s"),
+    gettext_noop("must be more than %(n)s"),
+    gettext_noop("must be at most %(n)s"),
+    gettext_noop("must be less than %(n)s"),
+    gettext_noop("must have at least %(n)s characters"),
+    gettext_noop("must have at most %(n)s characters"),
+    gettext_noop("must have at least %(n)s entries"),
+    gettext_noop("must have at most %(n)s entries"),
+    gettext_noop("must be one of: %(choices)s"),
+    gettext_noop("must be a whole number"),
+    gettext_noop("must be a number"),
+    gettext_noop("must be from 0 to %(n)s days"),
+    gettext_noop("holds a NUL or a lone surrogate"),
+    gettext_noop("is no finite number"),
+    gettext_noop("is too large"),
+    gettext_noop("is too long"),
+    gettext_noop("is empty"),
+    gettext_noop("has passed"),
+)
+"""What is wrong with a value that was given to a verb."""
 WORDS = (
     gettext_noop("retry"), gettext_noop("replay"), gettext_noop("cancel"), gettext_noop("edit"),
     gettext_noop("run"), gettext_noop("run again"), gettext_noop("abort"), gettext_noop("proceed"),
@@ -45,29 +67,39 @@ WORDS = (
     gettext_noop("stop"),
 )  # fmt: skip
 """What can be done; states have their words already."""
+LONGEST = 400
+"""Characters of a text that is looked up; each pattern tries every place for every value."""
+Patterns = tuple[tuple[str, re.Pattern[str]], ...]
 _PLACE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def in_words(english: object) -> str:
     """The same in the reader's language, where it is one of the known texts."""
     said = str(english)
-    for text, pattern in _patterns():
+    if len(said) > LONGEST:
+        return said
+    option, colon, problem = said.partition(": ")
+    if colon and (words := _told(problem, _patterns(PROBLEMS))) is not None:
+        return f"{option}: {words}"
+    words = _told(said, _patterns(TEXTS))
+    return said if words is None else words
+
+
+def _told(said: str, patterns: Patterns) -> str | None:
+    for text, pattern in patterns:
         if found := pattern.fullmatch(said):
             if (translated := gettext(text)) == text:
-                return said
+                return None
             values = {name: _word(name, value) for name, value in found.groupdict().items()}
             return translated % values if values else translated
-    return said
+    return None
 
 
 @cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple(_compiled())
-
-
-def _compiled() -> Iterator[tuple[str, re.Pattern[str]]]:
-    for text in TEXTS:
-        yield text, re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(text)), re.DOTALL)
+def _patterns(texts: tuple[str, ...]) -> Patterns:
+    return tuple(
+        (text, re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(text)), re.DOTALL)) for text in texts
+    )
 
 
 def _word(name: str, value: str) -> str:

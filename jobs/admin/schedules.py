@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
@@ -27,6 +28,7 @@ from jobs.engine import closures, sql
 from jobs.errors import JobsError
 from jobs.models import Blackout, Job, Schedule
 from jobs.operate import schedules
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 from jobs.windows import is_inside
 
@@ -42,6 +44,10 @@ def _state(row: Schedule) -> str:
     return "paused" if row.paused_at is not None else "active"
 
 
+def _name(row: Schedule) -> str:
+    return row.name
+
+
 def _paused(request: HttpRequest, row: Schedule) -> str:
     return _("It is paused already.") if row.paused_at is not None else ""
 
@@ -54,24 +60,12 @@ def _declared(request: HttpRequest, row: Schedule) -> str:
     return _("It is declared in code; pause it instead.") if row.is_declared and row.enabled else ""
 
 
-def _run(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> tuple[str, str]:
-    made = schedules.run_now(row.name, by=principal(request), reason=given["reason"])
+def _made(request: HttpRequest, row: Schedule, made: UUID) -> tuple[str, str]:
     site = site_of(request)
     return _("A job was made."), reverse(f"{site}:jobs_job_change", args=[made])
 
 
-def _pause(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> str:
-    schedules.pause(row.name, by=principal(request), reason=given["reason"], until=given["until"])
-    return _("The schedule is paused.")
-
-
-def _resume(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> str:
-    schedules.resume(row.name, by=principal(request), reason=given["reason"])
-    return _("The schedule goes on.")
-
-
-def _remove(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> tuple[str, str]:
-    schedules.remove(row.name, by=principal(request), reason=given["reason"])
+def _gone(request: HttpRequest, row: Schedule, found: None) -> tuple[str, str]:
     site = site_of(request)
     return _("The schedule is gone."), reverse(f"{site}:jobs_schedule_changelist")
 
@@ -88,25 +82,27 @@ class ScheduleAdmin(PlatformAdmin):
     list_template = "jobs/admin/schedules.html"
     page_template = "jobs/admin/schedule.html"
     acts = (
-        Act("run", gettext_lazy("Run now…"), "manage_schedule", _run, tone="primary",
+        Act("run", gettext_lazy("Run now…"), show=_made, tone="primary", target=_name,
             consequences=lambda r, s: [_("One job is made beside its slots.")],
-            verb="schedule.run_now"),
-        Act("pause", gettext_lazy("Pause…"), "manage_schedule", _pause, _paused, _pause_means,
-            Until, verb="schedule.pause"),
-        Act("resume", gettext_lazy("Resume…"), "manage_schedule", _resume, _not_paused,
+            verb="schedule.run_now", many=True),
+        Act("pause", gettext_lazy("Pause…"), None, _paused, _pause_means,
+            Until, target=_name, verb="schedule.pause", many=True,
+            done=gettext_lazy("The schedule is paused.")),
+        Act("resume", gettext_lazy("Resume…"), None, _not_paused,
             lambda r, s: [_("It goes on with the next slot from now.")],
-            verb="schedule.resume"),
+            verb="schedule.resume", many=True, target=_name,
+            done=gettext_lazy("The schedule goes on.")),
         EDIT, BACKFILL,
-        Act("remove", gettext_lazy("Remove…"), "manage_schedule", _remove, _declared,
+        Act("remove", gettext_lazy("Remove…"), None, _declared,
             lambda r, s: [_("It makes no more jobs; those it has made stay.")], tone="danger",
-            verb="schedule.remove"),
+            verb="schedule.remove", target=_name, show=_gone),
     )  # fmt: skip
     list_acts = (NEW,)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         rows = [
             {"s": s, "url": self.page_url(s.pk), "state": _state(s), "rule": rule(s),
-             "words": crontext.in_words(s.cron or ""),
+             "words": crontext.in_words(s.cron or ""), "next": schedules.coming(s),
              "buttons": self.buttons(request, s, s.pk)}
             for s in _seen(request)
         ]  # fmt: skip
@@ -130,7 +126,7 @@ class ScheduleAdmin(PlatformAdmin):
             .order_by("-slot_at")[:LAST]
         )  # fmt: skip
         strip = [(look(str(j.state)).tone, f"{j.slot_at:%Y-%m-%d %H:%M}: {j.state}") for j in made]
-        sees = not missing(request, "view_payload")
+        sees = not missing(request, VIEW_PAYLOAD)
         return {
             "s": row,
             "state": _state(row),
@@ -139,12 +135,13 @@ class ScheduleAdmin(PlatformAdmin):
             "missed": MISSED.get(row.missed, row.missed),
             "overlap": OVERLAP.get(row.overlap, row.overlap),
             "slots": next_slots(row),
+            "next": schedules.coming(row),
             "strip": charts.outcomes(strip[::-1], _("its last %(n)d jobs") % {"n": len(strip)})
             if strip else "",
             "last": [{"job": j, "url": reverse(f"{site}:jobs_job_change", args=[j.pk])}
                      for j in made[:8]],
             "payload": pretty(public_data(row.payload)) if sees else None,
-            "no_payload": missing(request, "view_payload"),
+            "no_payload": missing(request, VIEW_PAYLOAD),
             "options": pretty(row.options) if row.options else "",
             "acts": recent_acts(request, site, target_kind="schedule", target_id=row.name),
             "buttons": self.buttons(request, row, row.pk),

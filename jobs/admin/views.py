@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -14,12 +13,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin.access import missing, principal
-from jobs.admin.actions import Act, Reason, offer, site_of
+from jobs.admin.actions import Act, Reason, site_of
 from jobs.admin.base import PlatformAdmin
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import Words
 from jobs.errors import UnknownTarget
 from jobs.models import SavedView
 from jobs.operate import views
+from jobs.operate.permissions import SHARE_VIEW, VIEW_JOB
 from jobs.principals import Principal
 
 TAB_LABELS = {
@@ -34,71 +35,54 @@ TAB_LABELS = {
 }
 
 
+def _asked(name: str, default: str = "") -> Any:
+    """Return what begins a field of a new view: what the list of jobs shows."""
+
+    def initial(form: Reason) -> str:
+        if form.row is not None:
+            return str(getattr(form.row, name))
+        return str(form.request.GET.get(name, default))
+
+    return initial
+
+
+def _tenants(form: Reason) -> dict[str, str] | None:
+    own = principal(form.request).scope.tenants
+    return None if own is None else {name: name for name in ("", *sorted(own))}
+
+
 class ViewForm(Reason):
     """The words of a view, and who sees it."""
 
-    name = forms.CharField(label=gettext_lazy("Name"), max_length=views.NAME_LIMIT)
-    query = forms.CharField(
-        label=gettext_lazy("Query"), required=False, max_length=views.QUERY_LIMIT,
-        help_text=gettext_lazy("Empty finds every job of the tab."),
-    )  # fmt: skip
-    tab = forms.ChoiceField(label=gettext_lazy("Tab"), choices=list(TAB_LABELS.items()))
-    shared = forms.BooleanField(label=gettext_lazy("Share with others"), required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        del self.fields["reason"]
-        told = self.request.GET
-        self.initial = {"query": told.get("query", ""), "tab": told.get("tab", "all")}
-        if self.row is not None:
-            self.initial = {"name": self.row.name, "query": self.row.query, "tab": self.row.tab,
-                            "shared": self.row.is_shared}  # fmt: skip
-        if why_not := missing(self.request, "share_view"):
-            self.fields["shared"].disabled = True
-            self.fields["shared"].help_text = why_not
-
-
-class NewViewForm(ViewForm):
-    """Where it is shared, with the people of which tenant."""
-
-    tenant = forms.CharField(label=gettext_lazy("Tenant"), required=False, max_length=120)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        own = principal(self.request).scope.tenants
-        words = _(
-            "A shared view is shown to those who see this tenant; empty: to those who see all."
-        )
-        self.fields["tenant"].help_text = words
-        if own is not None:
-            label = self.fields["tenant"].label
-            self.fields["tenant"] = forms.ChoiceField(label=label, required=False)
-            offer(self, "tenant").choices = [(name, name) for name in ("", *sorted(own))]
+    reason = None  # type: ignore[assignment]
+    words = {
+        "name": Words(gettext_lazy("Name"), initial=lambda form: getattr(form.row, "name", None)),
+        "query": Words(
+            gettext_lazy("Query"), gettext_lazy("Empty finds every job of the tab."),
+            initial=_asked("query"), empty="",
+        ),
+        "tab": Words(gettext_lazy("Tab"), initial=_asked("tab", "all"), choices=TAB_LABELS),
+        "shared": Words(
+            gettext_lazy("Share with others"),
+            initial=lambda form: getattr(form.row, "is_shared", False),
+            why_not=lambda form: missing(form.request, SHARE_VIEW),
+        ),
+        "tenant": Words(
+            gettext_lazy("Tenant"),
+            gettext_lazy(
+                "A shared view is shown to those who see this tenant; empty: to those who see all."
+            ),
+            choices=_tenants,
+        ),
+    }  # fmt: skip
 
 
-def _save(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
-    made = views.save(
-        given["name"], given["query"], by=principal(request), tab=given["tab"],
-        shared=given["shared"], tenant=given["tenant"],
-    )  # fmt: skip
+def _saved(request: HttpRequest, row: None, made: SavedView) -> tuple[str, str]:
     return _("The view is saved."), address(site_of(request), made)
 
 
-def _edit(request: HttpRequest, row: SavedView, given: dict[str, Any]) -> str:
-    views.edit(
-        row.pk, by=principal(request), name=given["name"], query=given["query"],
-        tab=given["tab"], shared=given["shared"],
-    )  # fmt: skip
-    return _("The view is changed.")
-
-
-def _remove(request: HttpRequest, row: SavedView, given: dict[str, Any]) -> str:
-    views.remove(row.pk, by=principal(request), reason=given["reason"])
-    return _("The view is removed.")
-
-
 def _not_yours(request: HttpRequest, row: SavedView) -> str:
-    return missing(request, "share_view") if row.is_shared else ""
+    return missing(request, SHARE_VIEW) if row.is_shared else ""
 
 
 def _gone_for(request: HttpRequest, row: SavedView) -> Sequence[Any]:
@@ -128,17 +112,20 @@ def offered(site: str, who: Principal, query: str, tab: str) -> list[dict[str, A
 class SavedViewAdmin(PlatformAdmin):
     """One's own views, and those that are shared."""
 
-    view_permission = "view_job"
+    view_permission = VIEW_JOB
     list_template = "jobs/admin/views.html"
+    nouns = ("view",)
     list_acts = (
-        Act("save", gettext_lazy("Save view…"), "save_view", _save, form=NewViewForm,
+        Act("save", gettext_lazy("Save view…"), form=ViewForm, show=_saved,
             tone="primary", verb="view.save"),
     )  # fmt: skip
     acts = (
-        Act("edit", gettext_lazy("Change…"), "save_view", _edit, _not_yours, form=ViewForm,
-            submit=gettext_lazy("Save"), verb="view.edit"),
-        Act("remove", gettext_lazy("Remove…"), "save_view", _remove, _not_yours, _gone_for,
-            tone="danger", verb="view.remove"),
+        Act("edit", gettext_lazy("Change…"), None, _not_yours, form=ViewForm,
+            submit=gettext_lazy("Save"), verb="view.edit",
+            done=gettext_lazy("The view is changed.")),
+        Act("remove", gettext_lazy("Remove…"), None, _not_yours, _gone_for,
+            tone="danger", verb="view.remove",
+            done=gettext_lazy("The view is removed.")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -15,16 +13,17 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason, site_of
-from jobs.admin.apikeys import Lines
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.components import duration, pretty
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import HOUR, LINES, Words
 from jobs.admin.jobforms import told_once
 from jobs.admin.recent import recent_acts
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import Webhook, WebhookDelivery
 from jobs.operate import webhooks
+from jobs.operate.permissions import VIEW_PAYLOAD, VIEW_WEBHOOK
 from jobs.operate.shown import public_data
 
 SHOWN = 50
@@ -33,87 +32,42 @@ SHOWN = 50
 class EndpointForm(Reason):
     """Where to, and of which events."""
 
-    url = forms.CharField(label=gettext_lazy("URL"), max_length=2000)
-    name = forms.CharField(label=gettext_lazy("Name"), required=False, max_length=100)
-    topics = Lines(
-        label=gettext_lazy("Topics"),
-        help_text=gettext_lazy("Like order.* or jobs.job.failed; empty means every topic."),
-    )
-
-
-class NewForm(EndpointForm):
-    tenant = forms.CharField(label=gettext_lazy("Tenant"), required=False, max_length=200)
+    field_order = ("url", "name", "topics", "tenant")
+    words = {
+        "url": Words(gettext_lazy("URL")),
+        "name": Words(gettext_lazy("Name"), empty=""),
+        "topics": Words(
+            gettext_lazy("Topics"),
+            gettext_lazy("Like order.* or jobs.job.failed; empty means every topic."),
+            widget=LINES, empty=("*",),
+        ),
+        "tenant": Words(
+            gettext_lazy("Tenant"),
+            gettext_lazy("Whose events; * means those of every tenant, and of administrators."),
+        ),
+    }  # fmt: skip
 
 
 class ChangeForm(EndpointForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["url"].initial, self.fields["name"].initial = self.row.url, self.row.name
-        self.fields["topics"].initial = "\n".join(self.row.topics)
+    of_row = True
 
 
 class ResumeForm(Reason):
-    drop = forms.BooleanField(
-        label=gettext_lazy("Drop what waits instead of sending it"), required=False
-    )
+    words = {"drop": Words(gettext_lazy("Drop what waits instead of sending it"))}
 
 
 class RotateForm(Reason):
-    hours = forms.IntegerField(
-        label=gettext_lazy("Hours for which both secrets sign"), initial=24, min_value=0,
-        max_value=720,
-    )  # fmt: skip
+    words = {"overlap": Words(gettext_lazy("Hours for which both secrets sign"), unit=HOUR)}
 
 
-def _create(request: HttpRequest, row: Any, given: dict[str, Any]) -> HttpResponse:
-    return _tell(request, webhooks.create(
-        given["url"], by=principal(request), reason=given["reason"], tenant=given["tenant"],
-        topics=given["topics"], name=given["name"],
-    ))  # fmt: skip
-
-
-def _rotate(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> HttpResponse:
-    return _tell(request, webhooks.rotate_secret(
-        row.pk, by=principal(request), reason=given["reason"],
-        overlap=timedelta(hours=given["hours"]),
-    ))  # fmt: skip
-
-
-def _tell(request: HttpRequest, made: webhooks.Made) -> HttpResponse:
+def _tell(request: HttpRequest, row: Webhook | None, made: webhooks.Made) -> HttpResponse:
     url = reverse(f"{site_of(request)}:jobs_webhook_changelist")
     words = _("Copy it now: whoever receives checks signatures with it.")
     return told_once(request, _("Secret of the webhook"), "", made.secret, url, words)
 
 
-def _edit(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> str:
-    webhooks.edit(row.pk, by=principal(request), reason=given["reason"], url=given["url"],
-                  topics=given["topics"] or [], name=given["name"])  # fmt: skip
-    return _("The webhook is changed.")
-
-
-def _pause(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> str:
-    webhooks.pause(row.pk, by=principal(request), reason=given["reason"])
-    return _("The webhook is paused.")
-
-
-def _resume(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> str:
-    webhooks.resume(row.pk, by=principal(request), reason=given["reason"], drop=given["drop"])
-    return _("The webhook goes on.")
-
-
-def _ping(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> str:
-    webhooks.ping(row.pk, by=principal(request), reason=given["reason"])
-    return _("A test event is on its way.")
-
-
-def _delete(request: HttpRequest, row: Webhook, given: dict[str, Any]) -> tuple[str, str]:
-    webhooks.delete(row.pk, by=principal(request), reason=given["reason"])
+def _gone(request: HttpRequest, row: Webhook, found: None) -> tuple[str, str]:
     return _("The webhook is gone."), reverse(f"{site_of(request)}:jobs_webhook_changelist")
-
-
-def _redeliver(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    webhooks.redeliver(row.pk, by=principal(request), reason=given["reason"])
-    return _("It is sent again.")
 
 
 def _is_active(request: HttpRequest, row: Webhook) -> str:
@@ -130,26 +84,31 @@ class WebhookAdmin(PlatformAdmin):
 
     list_template = "jobs/admin/webhooks.html"
     page_template = "jobs/admin/webhook.html"
+    nouns = ("webhook",)
     list_acts = (
-        Act("new", gettext_lazy("New webhook…"), "manage_webhook", _create, form=NewForm,
+        Act("new", gettext_lazy("New webhook…"), show=_tell, form=EndpointForm,
             tone="primary", verb="webhook.create", submit=gettext_lazy("Create"),
             consequences=lambda r, w: [_("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
     acts = (
-        Act("ping", gettext_lazy("Ping…"), "manage_webhook", _ping, verb="webhook.ping"),
-        Act("edit", gettext_lazy("Edit…"), "manage_webhook", _edit, form=ChangeForm,
+        Act("ping", gettext_lazy("Ping…"), verb="webhook.ping", many=True,
+            done=gettext_lazy("A test event is on its way.")),
+        Act("edit", gettext_lazy("Edit…"), form=ChangeForm,
+            done=gettext_lazy("The webhook is changed."),
             verb="webhook.edit", submit=gettext_lazy("Save"),
             consequences=lambda r, w: [_("What waits goes to the new address.")]),
-        Act("rotate", gettext_lazy("New secret…"), "manage_webhook", _rotate, form=RotateForm,
+        Act("rotate", gettext_lazy("New secret…"), show=_tell, form=RotateForm,
             verb="webhook.rotate_secret",
             consequences=lambda r, w: [_("The new secret is shown once, on the next page.")]),
-        Act("pause", gettext_lazy("Pause…"), "manage_webhook", _pause, _is_active,
-            lambda r, w: [_("What comes meanwhile waits.")], verb="webhook.pause"),
-        Act("resume", gettext_lazy("Resume…"), "manage_webhook", _resume, _is_stopped,
-            form=ResumeForm, tone="primary", verb="webhook.resume"),
-        Act("delete", gettext_lazy("Delete…"), "manage_webhook", _delete, tone="danger",
+        Act("pause", gettext_lazy("Pause…"), forbidden=_is_active,
+            done=gettext_lazy("The webhook is paused."), verb="webhook.pause", many=True,
+            consequences=lambda r, w: [_("What comes meanwhile waits.")]),
+        Act("resume", gettext_lazy("Resume…"), forbidden=_is_stopped,
+            done=gettext_lazy("The webhook goes on."), form=ResumeForm, tone="primary",
+            verb="webhook.resume", many=True),
+        Act("delete", gettext_lazy("Delete…"), show=_gone, tone="danger",
             consequences=lambda r, w: [_("Nothing more is sent there; what waits is dropped.")],
-            verb="webhook.delete"),
+            verb="webhook.delete", many=True),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -214,10 +173,10 @@ def _try(one: dict[str, Any]) -> dict[str, Any]:
 class DeliveryAdmin(PlatformAdmin):
     """One event on its way to one address."""
 
-    view_permission = "view_webhook"
+    view_permission = VIEW_WEBHOOK
     page_template = "jobs/admin/delivery.html"
     acts = (
-        Act("redeliver", gettext_lazy("Send again…"), "manage_webhook", _redeliver,
+        Act("redeliver", gettext_lazy("Send again…"), done=gettext_lazy("It is sent again."),
             tone="primary", verb="webhook.redeliver",
             consequences=lambda r, d: [_("Whoever receives must bear it twice.")]),
     )  # fmt: skip
@@ -248,13 +207,13 @@ class DeliveryAdmin(PlatformAdmin):
             return None
 
     def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        sees = not missing(request, "view_payload")
+        sees = not missing(request, VIEW_PAYLOAD)
         return {
             "title": row.topic,
             "d": row,
             "hook": reverse(f"{self.admin_site.name}:jobs_webhook_change", args=[row.webhook_id]),
             "payload": pretty(public_data(row.data)) if sees else None,
-            "no_payload": missing(request, "view_payload"),
+            "no_payload": missing(request, VIEW_PAYLOAD),
             "tries": [_try(one) for one in reversed(public_data(row.log) or [])],
             "buttons": self.buttons(request, row, row.pk),
         }

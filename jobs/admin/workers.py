@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
@@ -18,11 +17,12 @@ from jobs.admin.base import PlatformAdmin
 from jobs.admin.components import duration
 from jobs.admin.copying import api, cli
 from jobs.admin.entries import WorkerPage
+from jobs.admin.fields import Words
 from jobs.admin.recent import recent_acts
 from jobs.errors import UnknownTarget
-from jobs.operate import charts
 from jobs.operate import services as operate_services
 from jobs.operate import workers as operate
+from jobs.operate.permissions import VIEW_WORKER
 from jobs.operate.services import Service
 
 _ORDER = ("lost", "busy", "draining", "idle", "ended")
@@ -40,7 +40,7 @@ class Named:
 
 def workers(request: HttpRequest, site: str) -> list[dict[str, Any]]:
     """The workers of the last day, those first that want to be looked at."""
-    if missing(request, "view_worker"):
+    if missing(request, VIEW_WORKER):
         return []
     found = operate.workers(by=principal(request))
     return [
@@ -82,47 +82,37 @@ def _drained(request: HttpRequest, row: Named) -> str:
     )
 
 
-def _drain(request: HttpRequest, row: Named, given: dict[str, Any]) -> str:
-    operate.drain(row.pk, by=principal(request), reason=given["reason"])
-    return _("The worker takes no more.")
-
-
-def _stop(request: HttpRequest, row: Named, given: dict[str, Any]) -> str:
-    operate.stop(row.pk, by=principal(request), reason=given["reason"])
-    return _("The worker was told to end.")
-
-
 class DeployForm(Reason):
-    version = forms.CharField(
-        label=gettext_lazy("Version"), max_length=charts.VERSION_LIMIT,
-        help_text=gettext_lazy("What runs from now on; charts show it."),
-    )  # fmt: skip
-
-
-def _deploy(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    charts.mark_deploy(given["version"], by=principal(request), reason=given["reason"])
-    return _("Charts show it from now on.")
+    words = {
+        "version": Words(
+            gettext_lazy("Version"), gettext_lazy("What runs from now on; charts show it.")
+        )
+    }
 
 
 @admin.register(WorkerPage)
 class WorkerAdmin(PlatformAdmin):
     """All workers on one page, and each on one of its own."""
 
-    view_permission = "view_worker"
+    view_permission = VIEW_WORKER
     whole_platform = True
     list_template = "jobs/admin/workers.html"
     page_template = "jobs/admin/worker.html"
     acts = (
-        Act("drain", gettext_lazy("Drain…"), "manage_worker", _drain, _drained,
-            lambda r, w: [_("It finishes what it has begun and takes no more."),
-                          _("Its process stays until it is stopped.")], verb="worker.drain"),
-        Act("stop", gettext_lazy("Stop…"), "manage_worker", _stop, _gone,
-            lambda r, w: [_("It drains and ends."),
+        Act("drain", gettext_lazy("Drain…"), forbidden=_drained,
+            done=gettext_lazy("The worker takes no more."),
+            consequences=lambda r, w: [_("It finishes what it has begun and takes no more."),
+                          _("Its process stays until it is stopped.")], verb="worker.drain",
+            many=True),
+        Act("stop", gettext_lazy("Stop…"), forbidden=_gone,
+            done=gettext_lazy("The worker was told to end."),
+            consequences=lambda r, w: [_("It drains and ends."),
                           _("Whatever keeps your programs running may start it again.")],
-            tone="danger", verb="worker.stop"),
+            tone="danger", verb="worker.stop", many=True),
     )  # fmt: skip
     list_acts = (
-        Act("deploy", gettext_lazy("Mark a deploy…"), "manage_worker", _deploy, form=DeployForm,
+        Act("deploy", gettext_lazy("Mark a deploy…"), form=DeployForm,
+            done=gettext_lazy("Charts show it from now on."),
             consequences=lambda r, w: [_("A line stands in charts at this moment.")],
             verb="deploy.mark"),
     )  # fmt: skip

@@ -12,16 +12,21 @@
 from __future__ import annotations
 
 from jobs.api import auth, conditional, idempotency, paging, problem
-from jobs.api.build import SECTIONS, build_api, build_router
-from jobs.api.endpoints import In, Section, operation
+from jobs.api.ahead import prepared
+from jobs.api.build import SECTIONS, add_rest, build_api, build_router
+from jobs.api.declared import verb_router
+from jobs.api.endpoints import operation
+from jobs.api.inputs import In
 from jobs.api.problem import Problem, install_problem_handlers
 from jobs.api.requests import request_id
+from jobs.api.sections import Section
 
 __all__ = [
     "SECTIONS",
     "In",
     "Problem",
     "Section",
+    "add_rest",
     "auth",
     "build_api",
     "build_router",
@@ -30,6 +35,8 @@ __all__ = [
     "install_problem_handlers",
     "operation",
     "paging",
+    "prepared",
     "problem",
     "request_id",
+    "verb_router",
 ]

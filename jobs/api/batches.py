@@ -11,26 +11,28 @@ from ninja import Field, Query, Schema, Status
 
 from jobs.api import auth, conditional, paging
 from jobs.api.bulks import BulkOut, told_bulk
-from jobs.api.endpoints import In, Section
 from jobs.api.enqueues import draft
+from jobs.api.inputs import In
 from jobs.api.schemas import (
     BatchOut,
     BatchProgressOut,
-    BatchRetryIn,
     CancelIn,
     CountOut,
     JobOut,
     ManyIn,
     ManyOut,
     State,
+    is_forced,
 )
+from jobs.api.sections import Section
 from jobs.api.told import told_batch, told_job
 from jobs.engine import intake
 from jobs.models import Batch, Bulk
-from jobs.operate import batchacts, batches, deaths, sight
+from jobs.operate import batches, deaths, sight
+from jobs.operate.permissions import ENQUEUE_JOB, VIEW_BATCH, VIEW_DEADLETTER, VIEW_JOB
 from jobs.principals import Principal
 
-section = Section("batches")
+section = Section("batches", {"batch": "/batches"})
 
 
 class BatchIn(In):
@@ -46,7 +48,7 @@ class MembersIn(paging.PageIn):
     state: State | None = None
 
 
-@section.post("/batches", "batch_create", needs="enqueue_job", answer={201: BatchOut})
+@section.post("/batches", "batch_create", needs=ENQUEUE_JOB, answer={201: BatchOut})
 def batch_create(request: HttpRequest, response: HttpResponse, body: BatchIn) -> Any:
     """An open batch."""
     who = auth.who(request)
@@ -61,12 +63,13 @@ def batch_create(request: HttpRequest, response: HttpResponse, body: BatchIn) ->
 
 
 @section.post(
-    "/batches/{uuid:batch_id}/jobs", "batch_add", needs="enqueue_job", answer={201: ManyOut}
+    "/batches/{uuid:batch_id}/jobs", "batch_add", needs=ENQUEUE_JOB, answer={201: ManyOut}
 )
 def batch_add(request: HttpRequest, batch_id: UUID, body: ManyIn) -> Any:
     """More members of an open batch, all or none."""
     who = auth.who(request)
     batch = sight.batch(who, batch_id)
+    batches.check_whole(batch_id, who.scope)
     drafts = []
     for one in body.jobs:
         one.batch = batch_id
@@ -76,18 +79,19 @@ def batch_add(request: HttpRequest, batch_id: UUID, body: ManyIn) -> Any:
     return Status(201, {"ids": intake.enqueue_many(drafts)})
 
 
-@section.post("/batches/{uuid:batch_id}/seal", "batch_seal", needs="enqueue_job", answer=BatchOut)
+@section.post("/batches/{uuid:batch_id}/seal", "batch_seal", needs=ENQUEUE_JOB, answer=BatchOut)
 def batch_seal(request: HttpRequest, batch_id: UUID) -> Any:
     """The batch takes no more members."""
     who = auth.who(request)
     sight.batch(who, batch_id)
+    batches.check_whole(batch_id, who.scope)
     batches.seal(batch_id)
     return _shown(who, sight.batch(who, batch_id))
 
 
-@section.get("/batches", "batch_list", needs="view_batch", answer=paging.Listed[BatchOut])
+@section.get("/batches", "batch_list", needs=VIEW_BATCH, answer=paging.Listed[BatchOut])
 def batch_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.PageIn]) -> Any:
-    """Batches, newest first; whoever sees some queues only is told no numbers here."""
+    """Batches, newest first; without numbers for callers who see only some queues."""
     who = auth.who(request)
     found = paging.page(request, response, sight.batches(who), wanted)
     is_counted = who.scope.queues is None
@@ -98,7 +102,7 @@ def _shown(who: Principal, batch: Batch) -> dict[str, Any]:
     return told_batch(batch, is_counted=batches.lies_within(batch.pk, who.scope))
 
 
-@section.get("/batches/{uuid:batch_id}", "batch_get", needs="view_batch", answer=BatchProgressOut)
+@section.get("/batches/{uuid:batch_id}", "batch_get", needs=VIEW_BATCH, answer=BatchProgressOut)
 def batch_get(request: HttpRequest, response: HttpResponse, batch_id: UUID) -> Any:
     """How far a batch is."""
     who = auth.who(request)
@@ -123,14 +127,14 @@ def batch_get(request: HttpRequest, response: HttpResponse, batch_id: UUID) -> A
 @section.get(
     "/batches/{uuid:batch_id}/jobs",
     "batch_jobs",
-    needs="view_batch",
+    needs=VIEW_BATCH,
     answer=paging.Listed[JobOut],
 )
 def batch_jobs(
     request: HttpRequest, response: HttpResponse, batch_id: UUID, wanted: Query[MembersIn]
 ) -> Any:
     """Members of a batch, newest first."""
-    who = auth.need(request, "view_job")
+    who = auth.need(request, VIEW_JOB)
     sight.batch(who, batch_id)
     rows = sight.jobs(who).filter(batch_id=batch_id)
     if wanted.state is not None:
@@ -140,7 +144,7 @@ def batch_jobs(
 
 
 class FailuresOut(Schema):
-    """What members died of and wait for a decision about; ``count`` stops at ten thousand."""
+    """Causes of failed members with open dead letters; ``count`` stops at ten thousand."""
 
     fingerprint: str
     summary: str
@@ -149,68 +153,52 @@ class FailuresOut(Schema):
     last_at: datetime
 
 
-class BatchNoteIn(In):
-    """What everybody sees beside it; an empty note takes it away."""
-
-    text: str = Field(max_length=500)
-
-
 @section.get(
-    "/batches/{uuid:batch_id}/failures", "batch_failures", needs="view_batch",
+    "/batches/{uuid:batch_id}/failures", "batch_failures", needs=VIEW_BATCH,
     answer=list[FailuresOut],
 )  # fmt: skip
 def batch_failures(request: HttpRequest, batch_id: UUID) -> Any:
-    """What members died of, the most frequent first."""
-    who = auth.need(request, "view_deadletter")
+    """Why members failed, the most frequent cause first."""
+    who = auth.need(request, VIEW_DEADLETTER)
     sight.batch(who, batch_id)
     return deaths.of_batch(batch_id, by=who)
 
 
-@section.post(
-    "/batches/{uuid:batch_id}/note", "batch_note", needs="edit_job", answer=BatchOut,
-    verb="batch.note",
-)  # fmt: skip
-def batch_note(request: HttpRequest, batch_id: UUID, body: BatchNoteIn) -> Any:
-    """The note beside it is another."""
-    who = auth.who(request)
-    batches.note(batch_id, body.text, by=who)
-    return _shown(who, sight.batch(who, batch_id))
+section.does(
+    "batch.note",
+    "/batches/{uuid:batch_id}/note",
+    "batch_note",
+    answer=BatchOut,
+    show=lambda who, batch_id, found: _shown(who, sight.batch(who, batch_id)),
+)
 
 
-_ALL: dict[str, Any] = {"answer": {200: CountOut, 202: BulkOut}}
-
-
-@section.post(
-    "/batches/{uuid:batch_id}/cancel", "batch_cancel", needs="cancel_job",
-    verb="batch.cancel_rest", **_ALL,
-)  # fmt: skip
-def batch_cancel(
-    request: HttpRequest, response: HttpResponse, batch_id: UUID, body: CancelIn
-) -> Any:
-    """Cancel every member that has not ended; of many by a bulk operation (202)."""
-    found = batchacts.cancel_rest(
-        batch_id, by=auth.who(request), reason=body.reason, force=body.mode == "force"
-    )
-    return _done(request, response, found)
-
-
-@section.post(
-    "/batches/{uuid:batch_id}/retry-failed", "batch_retry_failed", needs="retry_job",
-    verb="batch.retry_failed", **_ALL,
-)  # fmt: skip
-def batch_retry_failed(
-    request: HttpRequest, response: HttpResponse, batch_id: UUID, body: BatchRetryIn
-) -> Any:
-    """Retry every failed member that can be; of many by a bulk operation (202)."""
-    found = batchacts.retry_failed(
-        batch_id, by=auth.who(request), reason=body.reason, attempts=body.attempts
-    )
-    return _done(request, response, found)
-
-
-def _done(request: HttpRequest, response: HttpResponse, found: int | Bulk) -> Any:
+def _done(who: Principal, batch_id: UUID, found: int | Bulk) -> Any:
     if isinstance(found, int):
         return Status(200, {"count": found})
-    base = request.path.rpartition("/batches/")[0]
-    response["Location"] = f"{base}/bulk-operations/{found.id}"
     return Status(202, told_bulk(found))
+
+
+_ALL: dict[str, Any] = {
+    "answer": {200: CountOut, 202: BulkOut},
+    "location": "/bulk-operations/{id}",
+    "show": _done,
+}
+
+
+section.does(
+    "batch.cancel_rest",
+    "/batches/{uuid:batch_id}/cancel",
+    "batch_cancel",
+    body=CancelIn,
+    given=is_forced,
+    **_ALL,
+)
+
+
+section.does(
+    "batch.retry_failed",
+    "/batches/{uuid:batch_id}/retry-failed",
+    "batch_retry_failed",
+    **_ALL,
+)

@@ -10,6 +10,8 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import register_converter
+from django.urls.converters import StringConverter
 from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
 
@@ -25,6 +27,7 @@ from jobs.api import (
     jobs,
     letters,
     limits,
+    meters,
     numbers,
     outbox,
     platform,
@@ -36,8 +39,9 @@ from jobs.api import (
     workers,
 )
 from jobs.api import auth as logins
-from jobs.api.endpoints import Section, operation
+from jobs.api.endpoints import SHAPES, Shape, operation
 from jobs.api.problem import Problem, install_problem_handlers, response
+from jobs.api.sections import Section
 from jobs.errors import ConfigError
 from jobs.principals import Scope
 
@@ -57,6 +61,7 @@ SECTIONS: Mapping[str, Section] = {
         outbox.circuits,
         queues.section,
         limits.section,
+        meters.section,
         workers.section,
         schedules.section,
         blackouts.section,
@@ -129,17 +134,19 @@ class Api(NinjaAPI):
         for pattern in found:
             callback = getattr(pattern, "callback", None)
             if callback is not None:
-                pattern.callback = _finished(callback)
+                shape = SHAPES.get(getattr(pattern, "name", ""))
+                pattern.callback = _finished(callback, shape)
         return found
 
 
-def _finished(view: Callable[..., Any]) -> Callable[..., Any]:
+def _finished(view: Callable[..., Any], shape: Shape | None) -> Callable[..., Any]:
     @functools.wraps(view)
     def finished(request: HttpRequest, *args: Any, **path: Any) -> HttpResponseBase:
         answer: HttpResponseBase = view(request, *args, **path)
         if answer.status_code == 405:
             headers = {"Allow": answer.get("Allow", "")}
-            answer = response(request, Problem(405, "method-not-allowed", headers=headers))
+            found = Problem(405, "method-not-allowed", headers=headers)
+            answer = response(request, shape(request, found) if shape else found)
         answer["X-Request-ID"] = requests.request_id(request)
         return answer
 
@@ -171,6 +178,15 @@ def build_api(
     return api
 
 
+class Anything(StringConverter):
+    """Match any path, also one with a line break, which ``path`` does not."""
+
+    regex = r"(?s:.+)"
+
+
+register_converter(Anything, "jobs_anything")
+
+
 def add_rest(api: NinjaAPI, auth: Any = None) -> None:
     """Whatever else is asked of the API is a problem, told only to who is known.
 
@@ -186,7 +202,7 @@ def add_rest(api: NinjaAPI, auth: Any = None) -> None:
 
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         operation(
-            rest, method, "/{path:rest}", f"nothing_{method.lower()}", needs="",
+            rest, method, "/{jobs_anything:rest}", f"nothing_{method.lower()}", needs="",
             include_in_schema=False,
         )(nothing())  # fmt: skip
     api.add_router("", rest)

@@ -6,38 +6,27 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Schema, Status
+from django.http import HttpRequest
+from ninja import Field, Query, Schema
 from pydantic import ConfigDict
 
 from jobs.api import auth
-from jobs.api.endpoints import In, Section
-from jobs.api.schemas import WhyIn
-from jobs.errors import InvalidOption
+from jobs.api.inputs import In, rest_of
+from jobs.api.sections import Section
 from jobs.models import Bulk
-from jobs.operate import bulk
-from jobs.operate.bulkplans import Care
+from jobs.operate import bulk, verbs
+from jobs.operate.permissions import RUN_BULK, VIEW_BULK
 
-section = Section("bulk-operations")
+section = Section("bulk-operations", {"bulk": "/bulk-operations"})
 
 
 class TargetsIn(In):
-    """What is done, and with which jobs or dead letters: their ids, or a query."""
+    """The action, and the jobs or dead letters: their ids, or a query."""
 
     action: str = Field(min_length=1, max_length=60)
     ids: list[UUID | int] | None = Field(None, min_length=1, max_length=1000)
     query: str | None = Field(None, max_length=1000)
     options: dict[str, Any] = Field(default_factory=dict)
-
-
-class BulkIn(TargetsIn):
-    """A bulk operation; a query needs the token of its preview."""
-
-    reason: str = Field(min_length=1, max_length=500)
-    token: str | None = Field(None, max_length=4000)
-    per_minute: int | None = Field(None, ge=1, le=1_000_000)
-    canary: int = Field(0, ge=0, le=1000)
-    stop_at: float | None = Field(None, gt=0, le=1)
 
 
 class SampleOut(Schema):
@@ -86,7 +75,7 @@ class BulkOut(Schema):
 
 
 class BulkProgressOut(BulkOut):
-    """A bulk operation and how fast it goes."""
+    """A bulk operation and its progress."""
 
     rate_per_second: float
     eta_ms: int | None
@@ -130,50 +119,36 @@ def told_bulk(row: Bulk) -> dict[str, Any]:
     return {name: getattr(row, name) for name in BulkOut.model_fields}
 
 
-@section.post("/bulk-operations/preview", "bulk_preview", needs="run_bulk", answer=PreviewOut)
+@section.post("/bulk-operations/preview", "bulk_preview", needs=RUN_BULK, answer=PreviewOut)
 def bulk_preview(request: HttpRequest, body: TargetsIn) -> Any:
     """What a bulk operation would do now; nothing is done."""
     return bulk.preview(
-        body.action, ids=body.ids, query=body.query, by=auth.who(request), **_options(body)
-    )
-
-
-@section.post(
-    "/bulk-operations", "bulk_start", needs="run_bulk", answer={202: BulkOut}, verb="bulk.start"
-)
-def bulk_start(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
-    """Start a bulk operation."""
-    made = bulk.start(
         body.action,
         ids=body.ids,
         query=body.query,
         by=auth.who(request),
-        reason=body.reason,
-        token=body.token,
-        care=Care(per_minute=body.per_minute, canary=body.canary, stop_at=body.stop_at),
-        **_options(body),
+        **rest_of(verbs.of(bulk.start), body.options),
     )
-    response["Location"] = f"{request.path}/{made.id}"
-    return Status(202, told_bulk(made))
 
 
-def _options(body: TargetsIn) -> dict[str, Any]:
-    for name in body.options:
-        if name in ("ids", "query", "by", "reason", "token", "care", "action"):
-            raise InvalidOption(f"options.{name}", "is no option of an action")
-    return body.options
+section.does(
+    "bulk.start",
+    "/bulk-operations",
+    "bulk_start",
+    answer={202: BulkOut},
+    location="/bulk-operations/{id}",
+    show=lambda who, bulk_id, made: told_bulk(made),
+)
 
 
-@section.get("/bulk-operations", "bulk_list", needs="view_bulk", answer=list[BulkOut])
+@section.get("/bulk-operations", "bulk_list", needs=VIEW_BULK, answer=list[BulkOut])
 def bulk_list(request: HttpRequest, wanted: Query[BulksIn]) -> Any:
     """Bulk operations, newest first; ``before`` names the last one of the part before."""
     found = bulk.every(by=auth.who(request), limit=wanted.limit, before=wanted.before)
     return [told_bulk(row) for row in found]
 
 
-@section.get(
-    "/bulk-operations/{uuid:bulk_id}", "bulk_get", needs="view_bulk", answer=BulkProgressOut
-)
+@section.get("/bulk-operations/{uuid:bulk_id}", "bulk_get", needs=VIEW_BULK, answer=BulkProgressOut)
 def bulk_get(request: HttpRequest, bulk_id: UUID) -> Any:
     """How far a bulk operation is."""
     found = bulk.progress(bulk_id, by=auth.who(request))
@@ -187,7 +162,7 @@ def bulk_get(request: HttpRequest, bulk_id: UUID) -> Any:
 
 
 @section.get(
-    "/bulk-operations/{uuid:bulk_id}/items", "bulk_items", needs="view_bulk", answer=list[ItemOut]
+    "/bulk-operations/{uuid:bulk_id}/items", "bulk_items", needs=VIEW_BULK, answer=list[ItemOut]
 )
 def bulk_items(request: HttpRequest, bulk_id: UUID, wanted: Query[ItemsIn]) -> Any:
     """What became of each; ``after`` is the id of the last one of the part before."""
@@ -196,19 +171,19 @@ def bulk_items(request: HttpRequest, bulk_id: UUID, wanted: Query[ItemsIn]) -> A
     )
 
 
-@section.post(
-    "/bulk-operations/{uuid:bulk_id}/abort", "bulk_abort", needs="run_bulk", answer=BulkOut,
-    verb="bulk.abort",
-)  # fmt: skip
-def bulk_abort(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
-    """Nothing more is done; what is done stays."""
-    return told_bulk(bulk.abort(bulk_id, by=auth.who(request), reason=body.reason))
+section.does(
+    "bulk.abort",
+    "/bulk-operations/{uuid:bulk_id}/abort",
+    "bulk_abort",
+    answer=BulkOut,
+    show=lambda who, bulk_id, found: told_bulk(found),
+)
 
 
-@section.post(
-    "/bulk-operations/{uuid:bulk_id}/proceed", "bulk_proceed", needs="run_bulk", answer=BulkOut,
-    verb="bulk.proceed",
-)  # fmt: skip
-def bulk_proceed(request: HttpRequest, bulk_id: UUID, body: WhyIn) -> Any:
-    """An operation whose job has failed is carried on."""
-    return told_bulk(bulk.proceed(bulk_id, by=auth.who(request), reason=body.reason))
+section.does(
+    "bulk.proceed",
+    "/bulk-operations/{uuid:bulk_id}/proceed",
+    "bulk_proceed",
+    answer=BulkOut,
+    show=lambda who, bulk_id, found: told_bulk(found),
+)

@@ -40,11 +40,16 @@ def fresh(request: HttpRequest, response: HttpResponse, current: str) -> HttpRes
 
 
 def check(request: HttpRequest, row: Model) -> None:
-    """Raises a Problem where the writer does not say what he has seen, or has not seen this."""
+    """Lock the row; raise a Problem where the writer does not say what he has seen, or saw another.
+
+    A row that is gone has changed, too.
+    """
+    rows = type(row)._default_manager.using(sql.alias())
+    locked = rows.select_for_update(no_key=True, of=("self",)).filter(pk=row.pk).first()
     given = request.headers.get("If-Match")
     if given is None:
         raise Problem(428, "if-match-missing", "If-Match is needed: the ETag of what you have seen")
-    if not _names(given, tag(row), exact=False):
+    if locked is None or not _names(given, tag(locked), exact=False):
         raise Problem(412, "changed-meanwhile", "somebody has changed this in the meantime")
 
 

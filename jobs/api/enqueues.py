@@ -14,17 +14,17 @@ from pydantic import ConfigDict
 
 from jobs import registry
 from jobs.api import auth, problem
-from jobs.api.endpoints import Section
 from jobs.api.schemas import EnqueuedOut, JobIn, ManyIn, ManyOut
+from jobs.api.sections import Section
 from jobs.api.tracing import traced
 from jobs.engine import intake, sql
 from jobs.errors import HandlerError, InvalidOption, JobsError
 from jobs.limits import Unique
-from jobs.names import PLATFORM
-from jobs.operate import sight
+from jobs.operate import batches, internal, sight
+from jobs.operate.permissions import ENQUEUE_JOB
 from jobs.principals import Principal
 
-section = Section("jobs")
+section = Section("jobs", {"job": "/jobs"})
 
 
 class PartialIn(Schema):
@@ -53,18 +53,19 @@ class PartialOut(Schema):
 
 
 @section.post(
-    "/jobs", "job_enqueue", needs="enqueue_job", answer={201: EnqueuedOut, 200: EnqueuedOut}
+    "/jobs", "job_enqueue", needs=ENQUEUE_JOB, answer={201: EnqueuedOut, 200: EnqueuedOut}
 )
 def job_enqueue(request: HttpRequest, body: JobIn, response: HttpResponse) -> Any:
     """Enqueue a job; 200 where an earlier one has its unique key."""
     with traced(request):
         made = intake.enqueue(**draft_options(auth.who(request), body))
-    response["Location"] = f"{request.path}/{made.id}"
+    if not made.gone:
+        response["Location"] = f"{request.path}/{made.id}"
     return Status(200 if made.deduplicated else 201, made)
 
 
 @section.post(
-    "/jobs/batch", "job_enqueue_many", needs="enqueue_job", answer={201: ManyOut, 207: PartialOut}
+    "/jobs/batch", "job_enqueue_many", needs=ENQUEUE_JOB, answer={201: ManyOut, 207: PartialOut}
 )  # fmt: skip
 def job_enqueue_many(request: HttpRequest, body: ManyIn, wanted: Query[PartialIn]) -> Any:
     """Enqueue up to a thousand jobs, all or none; with ``partial`` all that can be."""
@@ -132,9 +133,8 @@ def draft(who: Principal, body: JobIn) -> intake.Draft:
 
 def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     """The options of an enqueue, all of them within sight."""
-    if body.kind.startswith(PLATFORM):
-        raise InvalidOption("kind", f"{body.kind!r} is one of the platform's own jobs")
     handler = registry.get(body.kind)
+    internal.check_kind(body.kind, who)
     tenant = body.tenant
     if tenant is None:
         own = who.scope.tenants
@@ -143,6 +143,7 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     sight.check_queue(who, body.queue or handler.queue)
     if body.batch is not None:
         sight.batch(who, body.batch)
+        batches.check_whole(body.batch, who.scope)
     sight.check_jobs(who, body.after)
     if body.run_at is not None and body.delay_ms is not None:
         raise InvalidOption("delay_ms", "is given beside run_at")

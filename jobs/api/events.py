@@ -1,7 +1,7 @@
 """Events, as programs and pages follow them: page by page, as a stream, or with a ticket.
 
 Beside the logins of the mount these endpoints know whoever shows a ticket, and whom the project's
-own ``jobs.realtime.access.AUTHENTICATORS`` know.
+own ``jobs.realtime.AUTHENTICATORS`` know.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from ninja.security.base import AuthBase
 from pydantic import ConfigDict
 
 from jobs.api import auth
-from jobs.api.endpoints import SAFE, In, Section, told_problem
+from jobs.api.endpoints import told_problem
+from jobs.api.guarding import SAFE
+from jobs.api.inputs import In
 from jobs.api.problem import Problem
+from jobs.api.sections import Section
 from jobs.errors import Denied, EventError
 from jobs.names import label_problem
 from jobs.principals import Principal
@@ -36,7 +39,7 @@ class Listener(AuthBase):
     openapi_name: str = "ticket"
 
     def __call__(self, request: HttpRequest) -> Principal | None:
-        from jobs.realtime import access  # stands on the logins of this package itself
+        from jobs.realtime import access, refusals  # stands on the logins of this package itself
 
         if request.method not in SAFE:  # a ticket is no way to another one
             return None
@@ -44,7 +47,7 @@ class Listener(AuthBase):
             if known not in (access.by_key, access.by_session):
                 try:
                     found = known(request)
-                except access.Refused as error:
+                except refusals.Refused as error:
                     raise Problem(403, "denied", str(error)) from None
                 except tickets.Away:
                     raise _later("Redis does not answer") from None
@@ -121,11 +124,11 @@ def event_stream(
     wanted: Query[WantedIn],
     last: str | None = Header(None, alias="Last-Event-ID", max_length=30),  # type: ignore[type-arg]
 ) -> Any:
-    """Everything after a position, and all that follows, live; a key needs view_job"""
+    """All events after a position, followed by live ones; an API key needs view_job"""
     from jobs.realtime import access, streams
 
     if not isinstance(request, ASGIRequest):
-        raise Problem(501, "no-stream", "only an ASGI server streams; GET /events tells the same")
+        raise Problem(501, "no-stream", "only ASGI servers stream; use GET /events")
     asked = _question(request, _listener(request), last)
 
     def again() -> View | None:

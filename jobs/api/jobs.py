@@ -25,6 +25,7 @@ from jobs.api.told import attempts_of, history_of, told_job
 from jobs.api.waiting import ended
 from jobs.operate import search, sight
 from jobs.operate.explained import explain_to
+from jobs.operate.permissions import VIEW_JOB, VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
 from jobs.states import FINAL_STATES
@@ -34,7 +35,7 @@ WAIT_LIMIT = 30.0
 
 
 class Includes(Schema):
-    """What else is told of each job."""
+    """What else is included for each job."""
 
     model_config = ConfigDict(extra="forbid")
     include: list[Include] = Field(default_factory=list, max_length=8)
@@ -54,9 +55,9 @@ class JobsOut(paging.Listed[JobOut]):
     count: NumberOut | None = None
 
 
-@section.get("/jobs", "job_list", needs="view_job", answer=JobsOut)
+@section.get("/jobs", "job_list", needs=VIEW_JOB, answer=JobsOut)
 def job_list(request: HttpRequest, response: HttpResponse, wanted: Query[ListIn]) -> Any:
-    """Jobs, newest first, that a query asks for."""
+    """Jobs that match a query, newest first."""
     who = _allowed(request, wanted.include)
     place = paging.place_in(request, wanted, wanted.query)
     at = None if place is None else (place[1], UUID(place[2]))
@@ -79,7 +80,7 @@ def job_list(request: HttpRequest, response: HttpResponse, wanted: Query[ListIn]
     return {"data": data, "page": page, "notices": list(found.notices), "count": count}
 
 
-@section.get("/jobs/{uuid:job_id}", "job_get", needs="view_job", answer=JobOut)
+@section.get("/jobs/{uuid:job_id}", "job_get", needs=VIEW_JOB, answer=JobOut)
 def job_get(
     request: HttpRequest, response: HttpResponse, job_id: UUID, wanted: Query[Includes]
 ) -> Any:
@@ -90,11 +91,11 @@ def job_get(
 
 
 def _allowed(request: HttpRequest, include: Collection[str]) -> Principal:
-    return auth.need(request, "view_payload" if {"payload", "progress"} & {*include} else "")
+    return auth.need(request, VIEW_PAYLOAD if {"payload", "progress"} & {*include} else "")
 
 
 @section.get(
-    "/jobs/{uuid:job_id}/attempts", "job_attempts", needs="view_job", answer=list[AttemptOut]
+    "/jobs/{uuid:job_id}/attempts", "job_attempts", needs=VIEW_JOB, answer=list[AttemptOut]
 )
 def job_attempts(request: HttpRequest, job_id: UUID) -> Any:
     """The attempts that did not succeed."""
@@ -102,7 +103,7 @@ def job_attempts(request: HttpRequest, job_id: UUID) -> Any:
 
 
 @section.get(
-    "/jobs/{uuid:job_id}/attempts/{int:number}", "job_attempt", needs="view_job",
+    "/jobs/{uuid:job_id}/attempts/{int:number}", "job_attempt", needs=VIEW_JOB,
     answer=AttemptDetailOut,
 )  # fmt: skip
 def job_attempt(request: HttpRequest, job_id: UUID, number: int) -> Any:
@@ -111,7 +112,7 @@ def job_attempt(request: HttpRequest, job_id: UUID, number: int) -> Any:
     return sight.one(job.attempts.all(), "attempt", number, "number")
 
 
-@section.get("/jobs/{uuid:job_id}/history", "job_history", needs="view_job", answer=list[MoveOut])
+@section.get("/jobs/{uuid:job_id}/history", "job_history", needs=VIEW_JOB, answer=list[MoveOut])
 def job_history(request: HttpRequest, job_id: UUID) -> Any:
     """Every move of the job from state to state."""
     return history_of(sight.job(auth.who(request), job_id))
@@ -125,12 +126,12 @@ class ResultIn(Schema):
 
 
 @section.get(
-    "/jobs/{uuid:job_id}/result", "job_result", needs="view_payload",
+    "/jobs/{uuid:job_id}/result", "job_result", needs=VIEW_PAYLOAD,
     answer={200: ResultOut, 202: ResultOut},
 )  # fmt: skip
 def job_result(request: HttpRequest, job_id: UUID, wanted: Query[ResultIn]) -> Any:
     """What the handler returned, without what is sensitive; 202 while the job has not ended."""
-    who = auth.need(request, "view_job")
+    who = auth.need(request, VIEW_JOB)
     sight.job(who, job_id)
     ended(job_id, wanted.wait)
     job = sight.job(who, job_id)
@@ -138,7 +139,7 @@ def job_result(request: HttpRequest, job_id: UUID, wanted: Query[ResultIn]) -> A
     return Status(200 if job.state in FINAL_STATES else 202, told)
 
 
-@section.get("/jobs/{uuid:job_id}/explain", "job_explain", needs="view_job", answer=ExplanationOut)
+@section.get("/jobs/{uuid:job_id}/explain", "job_explain", needs=VIEW_JOB, answer=ExplanationOut)
 def job_explain(request: HttpRequest, job_id: UUID) -> Any:
     """Why the job is not running, or what became of it."""
     who = auth.who(request)

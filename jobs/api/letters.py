@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Schema, Status
+from ninja import Field, Query, Schema
 
 from jobs.api import auth, conditional, paging
-from jobs.api.endpoints import Section
 from jobs.api.numbers import NumberOut
-from jobs.api.schemas import LetterOut, LetterRetryIn, MaybeWhyIn, ReplayedOut, WhyIn
+from jobs.api.schemas import LetterOut, ReplayedOut
+from jobs.api.sections import Section
 from jobs.api.told import told_letter
 from jobs.models import DeadLetter
-from jobs.operate import deadletters, deaths, sight
+from jobs.operate import deaths, sight
+from jobs.operate.permissions import VIEW_DEADLETTER
 from jobs.principals import Principal
 
-section = Section("dead-letters")
+section = Section("dead-letters", {"deadletter": "/dead-letters"})
 LetterState = Literal["open", "retried", "replayed", "discarded", "expired"]
-
-
-class LetterReplayIn(MaybeWhyIn):
-    """Members of the payload that are to be others."""
-
-    payload_patch: dict[str, Any] | None = None
-    same_lineage: bool = True
 
 
 class LettersIn(paging.PageIn):
@@ -37,10 +32,10 @@ class LettersIn(paging.PageIn):
 
 
 @section.get(
-    "/dead-letters", "deadletter_list", needs="view_deadletter", answer=paging.Listed[LetterOut]
+    "/dead-letters", "deadletter_list", needs=VIEW_DEADLETTER, answer=paging.Listed[LetterOut]
 )
 def deadletter_list(request: HttpRequest, response: HttpResponse, wanted: Query[LettersIn]) -> Any:
-    """Dead letters, newest first; the open ones where no state is named."""
+    """Dead letters, newest first; the open ones unless a state is given."""
     rows = sight.letters(auth.who(request))
     filters = {
         name: value
@@ -63,15 +58,15 @@ class LettersStatsOut(Schema):
 
 
 @section.get(
-    "/dead-letters/stats", "deadletter_stats", needs="view_deadletter", answer=LettersStatsOut
+    "/dead-letters/stats", "deadletter_stats", needs=VIEW_DEADLETTER, answer=LettersStatsOut
 )  # fmt: skip
 def deadletter_stats(request: HttpRequest) -> Any:
-    """How it stands with dead letters."""
+    """Numbers of dead letters."""
     return deaths.health(by=auth.who(request))
 
 
 @section.get(
-    "/dead-letters/{int:number}", "deadletter_get", needs="view_deadletter", answer=LetterOut
+    "/dead-letters/{int:number}", "deadletter_get", needs=VIEW_DEADLETTER, answer=LetterOut
 )
 def deadletter_get(request: HttpRequest, response: HttpResponse, number: int) -> Any:
     """One dead letter."""
@@ -80,46 +75,36 @@ def deadletter_get(request: HttpRequest, response: HttpResponse, number: int) ->
     return conditional.fresh(request, response, tag) or told_letter(letter, history=True)
 
 
-@section.post(
+def _letter(who: Principal, number: int, found: UUID) -> Any:
+    return told_letter(_seen(who, number), history=True)
+
+
+section.does(
+    "deadletter.retry",
     "/dead-letters/{int:number}/retry",
     "deadletter_retry",
-    needs="resolve_deadletter",
     answer=LetterOut,
-    verb="deadletter.retry",
+    show=_letter,
 )
-def deadletter_retry(request: HttpRequest, number: int, body: LetterRetryIn) -> Any:
-    """The failed job itself again; the dead letter is closed."""
-    who = auth.who(request)
-    deadletters.retry_letter(number, by=who, **body.model_dump())
-    return told_letter(_seen(who, number), history=True)
 
 
-@section.post(
+section.does(
+    "deadletter.replay",
     "/dead-letters/{int:number}/replay",
     "deadletter_replay",
-    needs="resolve_deadletter",
     answer={201: ReplayedOut},
-    verb="deadletter.replay",
+    location="/jobs/{id}",
+    show=lambda who, number, new: {"id": new},
 )
-def deadletter_replay(request: HttpRequest, number: int, body: LetterReplayIn) -> Any:
-    """A new job carries the payload on; the dead letter is closed."""
-    who = auth.who(request)
-    new = deadletters.replay_letter(number, by=who, **body.model_dump())
-    return Status(201, {"id": new})
 
 
-@section.post(
+section.does(
+    "deadletter.discard",
     "/dead-letters/{int:number}/discard",
     "deadletter_discard",
-    needs="resolve_deadletter",
     answer=LetterOut,
-    verb="deadletter.discard",
+    show=_letter,
 )
-def deadletter_discard(request: HttpRequest, number: int, body: WhyIn) -> Any:
-    """Nothing is to be done; the dead letter is closed."""
-    who = auth.who(request)
-    deadletters.discard_letter(number, by=who, reason=body.reason)
-    return told_letter(_seen(who, number), history=True)
 
 
 def _seen(who: Principal, number: int) -> DeadLetter:

@@ -7,21 +7,21 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Field, Query, Schema, Status
+from ninja import Field, Query, Schema
 from pydantic import ConfigDict
 
 from jobs import registry
 from jobs.api import auth
-from jobs.api.endpoints import Section
 from jobs.api.problem import Problem
-from jobs.api.schemas import MaybeWhyIn
+from jobs.api.sections import Section
 from jobs.api.workers import WorkerOut, worker
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.operate import charts, overview, stats
+from jobs.operate.permissions import VIEW_JOB
 from jobs.principals import Principal
 
-section = Section("stats")
+section = Section("stats", {"deploy": "/deploys"})
 
 
 class SpanIn(Schema):
@@ -68,7 +68,7 @@ class NumberOut(Schema):
 
 
 class TroubleOut(Schema):
-    """Something that somebody should look at."""
+    """A problem that needs attention."""
 
     code: str
     text: str
@@ -96,7 +96,7 @@ class QueueNumbersOut(DepthOut):
 
 
 class CauseNumbersOut(Schema):
-    """What most dead letters died of."""
+    """The most frequent causes of dead letters."""
 
     fingerprint: str
     summary: str
@@ -116,7 +116,7 @@ class BatchNumbersOut(Schema):
 
 
 class ActionOut(Schema):
-    """What somebody did last."""
+    """A recent action."""
 
     at: datetime
     by: str
@@ -166,9 +166,9 @@ class KindLatelyOut(Schema):
     p95_ms: float | None
 
 
-@section.get("/stats/overview", "stats_overview", needs="view_job", answer=OverviewOut)
+@section.get("/stats/overview", "stats_overview", needs=VIEW_JOB, answer=OverviewOut)
 def stats_overview(request: HttpRequest) -> Any:
-    """What is wrong, how much waits and runs, how it goes: as far as you may see it."""
+    """Problems, numbers of waiting and running jobs, and throughput, as far as you may see them."""
     found = overview.overview(by=auth.who(request))
     queues = [
         {**_fields(row), **_fields(row.depth), "oldest_ms": round(row.depth.oldest * 1000)}
@@ -182,7 +182,7 @@ def _fields(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
 
 
-@section.get("/stats/throughput", "stats_throughput", needs="view_job", answer=SeriesOut)
+@section.get("/stats/throughput", "stats_throughput", needs=VIEW_JOB, answer=SeriesOut)
 def stats_throughput(request: HttpRequest, wanted: Query[SeriesIn]) -> Any:
     """How attempts ended over time; the numbers of all tenants, for who sees them all."""
     _check_queue(_of_all_tenants(request), wanted.queue)
@@ -204,7 +204,7 @@ class LatelyIn(Schema):
     queue: str | None = Field(None, max_length=120)
 
 
-@section.get("/stats/kinds", "stats_kinds", needs="view_job", answer=KindsNumbersOut)
+@section.get("/stats/kinds", "stats_kinds", needs=VIEW_JOB, answer=KindsNumbersOut)
 def stats_kinds(request: HttpRequest, wanted: Query[LatelyIn]) -> Any:
     """How each kind went on the last day."""
     _check_queue(_of_all_tenants(request), wanted.queue)
@@ -215,7 +215,7 @@ def stats_kinds(request: HttpRequest, wanted: Query[LatelyIn]) -> Any:
     return {"since": since, "until": now, "kinds": kinds}
 
 
-@section.get("/stats/kinds/{name}", "stats_kind", needs="view_job", answer=KindLatelyOut)
+@section.get("/stats/kinds/{name}", "stats_kind", needs=VIEW_JOB, answer=KindLatelyOut)
 def stats_kind(request: HttpRequest, name: str) -> Any:
     """The last outcomes of a kind, and how long its attempts took on the last day."""
     found = charts.kind_stats(registry.get(name).kind, by=auth.who(request))
@@ -226,12 +226,6 @@ def stats_kind(request: HttpRequest, name: str) -> Any:
     }
 
 
-class DeployIn(MaybeWhyIn):
-    """What went live."""
-
-    version: str = Field(min_length=1, max_length=200)
-
-
 class DeployOut(Schema):
     """A mark in the charts."""
 
@@ -240,13 +234,13 @@ class DeployOut(Schema):
     by: str
 
 
-@section.post(
-    "/deploys", "deploy_mark", needs="manage_worker", answer={201: DeployOut}, verb="deploy.mark"
+section.does(
+    "deploy.mark",
+    "/deploys",
+    "deploy_mark",
+    answer={201: DeployOut},
+    show=lambda who, version, made: made,
 )
-def deploy_mark(request: HttpRequest, body: DeployIn) -> Any:
-    """Charts show that this version went live now."""
-    made = charts.mark_deploy(body.version, by=auth.who(request), reason=body.reason)
-    return Status(201, made)
 
 
 def _of_all_tenants(request: HttpRequest) -> Principal:

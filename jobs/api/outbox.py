@@ -10,16 +10,17 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 
 from jobs.api import auth, conditional, paging
-from jobs.api.endpoints import In, Section
-from jobs.api.schemas import WhyIn
+from jobs.api.inputs import In
+from jobs.api.sections import Section
 from jobs.models import Breaker, Effect, Outbox
-from jobs.operate import breakers, doubts, outbox, sight
+from jobs.operate import breakers, doubts, sight
+from jobs.operate.permissions import VIEW_BREAKER, VIEW_EFFECT, VIEW_OUTBOX, VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
 
-section = Section("outbox")
-effects = Section("effects")
-circuits = Section("breakers")
+section = Section("outbox", {"event": "/outbox"})
+effects = Section("effects", {"effect": "/effects"})
+circuits = Section("breakers", {"breaker": "/breakers"})
 OutboxStateIn = Literal["pending", "failed", "parked", "discarded"]
 Number = "/{int:number}"
 
@@ -63,7 +64,7 @@ def _event(who: Principal, number: int) -> Outbox:
     return sight.one(sight.outbox(who), "event", number)
 
 
-@section.get("/outbox", "outbox_list", needs="view_outbox", answer=paging.Listed[WaitingOut])
+@section.get("/outbox", "outbox_list", needs=VIEW_OUTBOX, answer=paging.Listed[WaitingOut])
 def outbox_list(request: HttpRequest, response: HttpResponse, wanted: Query[OutboxIn]) -> Any:
     """Events that wait, newest first."""
     rows = sight.outbox(auth.who(request))
@@ -74,7 +75,7 @@ def outbox_list(request: HttpRequest, response: HttpResponse, wanted: Query[Outb
     return {**found, "data": [_told(row) for row in found["data"]]}
 
 
-@section.get("/outbox/stats", "outbox_stats", needs="view_outbox", answer=OutboxStatsOut)
+@section.get("/outbox/stats", "outbox_stats", needs=VIEW_OUTBOX, answer=OutboxStatsOut)
 def outbox_stats(request: HttpRequest) -> Any:
     """How much waits, and how long."""
     from jobs.engine import sql
@@ -91,38 +92,45 @@ def outbox_stats(request: HttpRequest) -> Any:
     return {"states": states, "oldest_ms": waited}
 
 
-@section.get("/outbox" + Number, "outbox_get", needs="view_outbox", answer=WaitingOut)
+@section.get("/outbox" + Number, "outbox_get", needs=VIEW_OUTBOX, answer=WaitingOut)
 def outbox_get(request: HttpRequest, response: HttpResponse, number: int) -> Any:
     """One event that waits."""
     row = _event(auth.who(request), number)
     return conditional.fresh(request, response, conditional.tag(row)) or _told(row)
 
 
-def _decide(request: HttpRequest, number: int, verb: Any, reason: str) -> Any:
-    who = auth.who(request)
-    verb(number, by=who, reason=reason)
+def _after(who: Principal, number: int, found: None) -> Any:
     return _told(_event(who, number))
 
 
-_POST = {"needs": "publish_outbox", "answer": WaitingOut}
+_POST = {"answer": WaitingOut}
 
 
-@section.post("/outbox" + Number + "/park", "outbox_park", verb="event.park", **_POST)
-def outbox_park(request: HttpRequest, number: int, body: WhyIn) -> Any:
-    """The event is not told until somebody says so."""
-    return _decide(request, number, outbox.park, body.reason)
+section.does(
+    "event.park",
+    "/outbox" + Number + "/park",
+    "outbox_park",
+    **_POST,
+    show=_after,
+)
 
 
-@section.post("/outbox" + Number + "/publish", "outbox_publish", verb="event.publish", **_POST)
-def outbox_publish(request: HttpRequest, number: int, body: WhyIn) -> Any:
-    """A failed or parked event is told next."""
-    return _decide(request, number, outbox.publish, body.reason)
+section.does(
+    "event.publish",
+    "/outbox" + Number + "/publish",
+    "outbox_publish",
+    **_POST,
+    show=_after,
+)
 
 
-@section.post("/outbox" + Number + "/discard", "outbox_discard", verb="event.discard", **_POST)
-def outbox_discard(request: HttpRequest, number: int, body: WhyIn) -> Any:
-    """The event is never told."""
-    return _decide(request, number, outbox.discard, body.reason)
+section.does(
+    "event.discard",
+    "/outbox" + Number + "/discard",
+    "outbox_discard",
+    **_POST,
+    show=_after,
+)
 
 
 class EffectOut(Schema):
@@ -140,13 +148,6 @@ class EffectOut(Schema):
     settled_at: datetime | None
 
 
-class ResolveIn(WhyIn):
-    """Whether the call is made again, or is taken for done, with this outcome."""
-
-    how: Literal["resend", "assume_done"]
-    outcome: Any = None
-
-
 class ResolvedOut(Schema):
     """What the decision led to."""
 
@@ -158,14 +159,12 @@ class ResolvedOut(Schema):
 def _effect(who: Principal, row: Effect) -> dict[str, Any]:
     names = ["id", "job_id", "key", "state", "attempt", "resolution", "intended_at", "settled_at"]
     told = {name: getattr(row, name) for name in names}
-    if who.may("view_payload"):
+    if who.may(VIEW_PAYLOAD):
         told["request"], told["outcome"] = public_data(row.request), public_data(row.outcome)
     return told
 
 
-@effects.get(
-    "/effects/in-doubt", "effect_list", needs="view_effect", answer=paging.Listed[EffectOut]
-)
+@effects.get("/effects/in-doubt", "effect_list", needs=VIEW_EFFECT, answer=paging.Listed[EffectOut])
 def effect_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.PageIn]) -> Any:
     """Effects that wait for a decision, newest first."""
     who = auth.who(request)
@@ -174,24 +173,20 @@ def effect_list(request: HttpRequest, response: HttpResponse, wanted: Query[pagi
     return {**found, "data": [_effect(who, row) for row in found["data"]]}
 
 
-@effects.get("/effects" + Number, "effect_get", needs="view_effect", answer=EffectOut)
+@effects.get("/effects" + Number, "effect_get", needs=VIEW_EFFECT, answer=EffectOut)
 def effect_get(request: HttpRequest, number: int) -> Any:
     """One effect."""
     who = auth.who(request)
     return _effect(who, sight.one(sight.effects(who), "effect", number))
 
 
-@effects.post(
+effects.does(
+    "effect.resolve",
     "/effects" + Number + "/resolve",
     "effect_resolve",
-    needs="resolve_doubt",
     answer=ResolvedOut,
-    verb="effect.resolve",
+    show=lambda who, number, found: found,
 )
-def effect_resolve(request: HttpRequest, number: int, body: ResolveIn) -> Any:
-    """The doubt is gone, and a failed job runs again."""
-    who = auth.who(request)
-    return doubts.resolve(number, body.how, by=who, reason=body.reason, outcome=body.outcome)
 
 
 class BreakerOut(Schema):
@@ -207,17 +202,12 @@ class BreakerOut(Schema):
     last_error: str
 
 
-class BreakerIn(In):
-    """Which breaker."""
+class OpenIn(In):
+    """The breaker, and how long calls are blocked."""
 
-    name: str = Field(min_length=1, max_length=200)
-    reason: str = Field("", max_length=500)
-
-
-class OpenIn(BreakerIn):
-    """For how long nobody may call."""
-
-    for_ms: int = Field(60_000, ge=1000, le=366 * 86_400_000)
+    name: breakers.Name
+    reason: str = Field(min_length=1, max_length=500)
+    for_ms: int = Field(60_000, ge=1000, le=round(breakers.LONGEST * 1000))
 
 
 def _breaker(row: Breaker) -> dict[str, Any]:
@@ -228,7 +218,7 @@ def _breaker(row: Breaker) -> dict[str, Any]:
     }
 
 
-@circuits.get("/breakers", "breaker_list", needs="view_breaker", answer=list[BreakerOut])
+@circuits.get("/breakers", "breaker_list", needs=VIEW_BREAKER, answer=list[BreakerOut])
 def breaker_list(request: HttpRequest) -> Any:
     """Circuit breakers, those that are not closed first."""
     if not auth.who(request).scope.is_everything:
@@ -236,20 +226,25 @@ def breaker_list(request: HttpRequest) -> Any:
     return [_breaker(row) for row in breakers.known()[:1000]]
 
 
-@circuits.post(
-    "/breakers/reset", "breaker_reset", needs="edit_queue", answer=BreakerOut, verb="breaker.close"
-)
-def breaker_reset(request: HttpRequest, body: BreakerIn) -> Any:
-    """The circuit is closed for everyone."""
-    breakers.reset(body.name, by=auth.who(request), reason=body.reason)
-    return _breaker(breakers.known().get(name=body.name))
+def _shown(who: Principal, name: str, found: None) -> Any:
+    return _breaker(breakers.known().get(name=name))
 
 
-@circuits.post(
-    "/breakers/open", "breaker_open", needs="edit_queue", answer=BreakerOut, verb="breaker.open"
+circuits.does(
+    "breaker.close",
+    "/breakers/reset",
+    "breaker_reset",
+    answer=BreakerOut,
+    show=_shown,
 )
-def breaker_open(request: HttpRequest, body: OpenIn) -> Any:
-    """The circuit lets nobody call for a while."""
-    seconds = body.for_ms / 1000
-    breakers.force_open(body.name, by=auth.who(request), reason=body.reason, seconds=seconds)
-    return _breaker(breakers.known().get(name=body.name))
+
+
+circuits.does(
+    "breaker.open",
+    "/breakers/open",
+    "breaker_open",
+    answer=BreakerOut,
+    body=OpenIn,
+    given=lambda who, name, body: {"seconds": body.for_ms / 1000},
+    show=_shown,
+)

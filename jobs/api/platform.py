@@ -12,11 +12,12 @@ from ninja import Field, Query, Schema, Status
 
 from jobs import registry
 from jobs.api import auth, paging
-from jobs.api.endpoints import Section
+from jobs.api.sections import Section
 from jobs.engine import sql
 from jobs.errors import UnknownTarget
 from jobs.models import Audit
 from jobs.operate import sight
+from jobs.operate.permissions import VIEW_AUDIT, VIEW_JOB
 
 me = Section("me")
 kinds = Section("kinds")
@@ -25,7 +26,7 @@ health = Section("health")
 
 
 class MeOut(Schema):
-    """Who asks, what he may, and how much he sees; null is everything."""
+    """The caller, with permissions and scope; null is everything."""
 
     name: str
     via: str
@@ -60,7 +61,9 @@ class KindOut(Schema):
     max_attempts: int
     timeout_ms: int
     expires_ms: int | None
+    expires_unless: Literal["started", "succeeded"]
     replayable: bool
+    internal: bool
     atomic: bool
     on_lost: str
     sensitive: list[str]
@@ -70,7 +73,10 @@ class KindOut(Schema):
 def _kind(handler: registry.Handler, *, schema: bool = False) -> dict[str, Any]:
     told: dict[str, Any] = {
         name: getattr(handler, name)
-        for name in ("kind", "queue", "max_attempts", "replayable", "atomic", "on_lost")
+        for name in (
+            *("kind", "queue", "max_attempts", "expires_unless"),
+            *("replayable", "internal", "atomic", "on_lost"),
+        )
     }
     payload = handler.payload
     told |= {
@@ -85,14 +91,18 @@ def _kind(handler: registry.Handler, *, schema: bool = False) -> dict[str, Any]:
     return told
 
 
-@kinds.get("/kinds", "kind_list", needs="view_job", answer=list[KindOut])
+@kinds.get("/kinds", "kind_list", needs=VIEW_JOB, answer=list[KindOut])
 def kind_list(request: HttpRequest) -> Any:
-    """The kinds that have a handler."""
+    """The kinds that can be enqueued: those with a handler, except internal ones."""
     who = auth.who(request)
-    return [_kind(one) for one in registry.handlers() if who.scope.covers(None, one.queue)]
+    return [
+        _kind(one)
+        for one in registry.handlers()
+        if not one.internal and who.scope.covers(None, one.queue)
+    ]
 
 
-@kinds.get("/kinds/{name}", "kind_get", needs="view_job", answer=KindOut)
+@kinds.get("/kinds/{name}", "kind_get", needs=VIEW_JOB, answer=KindOut)
 def kind_get(request: HttpRequest, name: str) -> Any:
     """One kind, with the JSON Schema of its payload."""
     handler = registry.get(name)
@@ -102,7 +112,7 @@ def kind_get(request: HttpRequest, name: str) -> Any:
 
 
 class ActOut(Schema):
-    """What somebody did, was denied, or was refused."""
+    """An entry of the audit log: an action that was done, denied or refused."""
 
     id: UUID
     at: datetime
@@ -130,7 +140,7 @@ class ActsIn(paging.PageIn):
     outcome: Literal["done", "denied", "refused"] | None = None
 
 
-@acts.get("/audit", "audit_list", needs="view_audit", answer=paging.Listed[ActOut])
+@acts.get("/audit", "audit_list", needs=VIEW_AUDIT, answer=paging.Listed[ActOut])
 def audit_list(request: HttpRequest, response: HttpResponse, wanted: Query[ActsIn]) -> Any:
     """Who did what, newest first."""
     names = ("actor", "action", "target_kind", "target_id", "outcome")

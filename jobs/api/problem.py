@@ -186,7 +186,7 @@ def _of_ours(error: errors.JobsError) -> Problem | None:
         return Problem(409, "stale-claim", told)
     if isinstance(error, errors.InvalidOption | errors.EventError):
         return Problem(422, "invalid-option", told, pointer=_pointer(error.option))
-    if isinstance(error, errors.EffectError | errors.BreakerError):
+    if isinstance(error, errors.EffectError | errors.BreakerError | errors.MeterError):
         return Problem(409, "invalid-state", told)
     if isinstance(error, errors.Changed):
         return Problem(412, "changed-meanwhile", told)

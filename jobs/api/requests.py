@@ -15,10 +15,13 @@ from uuid import uuid4
 from django.http import HttpRequest
 from django.http.request import RawPostDataException
 
-from jobs import conf
+from jobs import conf, jsontext
 
 DEPTH_LIMIT = 32
-KEYS_LIMIT = 10_000
+VALUES_LIMIT = 100_000
+"""Values and keys of a body."""
+CONTAINERS_LIMIT = 30_000
+"""Lists and objects of a body: an empty one takes two bytes there, and a hundred in memory."""
 _ID = re.compile(r"[A-Za-z0-9._:\-]{1,128}\Z")
 _BAD = re.compile(r"[\x00\ud800-\udfff]")
 _LARGEST = 2**63
@@ -104,6 +107,10 @@ def check_body(request: HttpRequest, at_least: int = 0, *, is_form: bool = False
 
 
 def _check_json(body: bytes) -> None:
+    if b"\0" in body:  # as in UTF-16, whose punctuation would have to be counted in another way
+        raise Unusable(400, "invalid-json", "", "the body is not JSON in UTF-8")
+    if jsontext.is_crowded(body, VALUES_LIMIT, CONTAINERS_LIMIT):
+        raise Unusable(413, "too-large", "", "the body has too many values")
     try:
         data = json.loads(body, parse_constant=_constant, object_pairs_hook=_object)
     except _Constant as found:
@@ -117,7 +124,7 @@ def _check_json(body: bytes) -> None:
     for count, (pointer, depth, value) in enumerate(_walk(data)):
         if depth > DEPTH_LIMIT:
             raise Unusable(400, "too-deep", pointer, f"is deeper than {DEPTH_LIMIT} levels")
-        if count > KEYS_LIMIT * 10:
+        if count > VALUES_LIMIT:
             raise Unusable(413, "too-large", "", "the body has too many values")
         if isinstance(value, str) and _BAD.search(value):
             raise Unusable(422, "invalid-text", pointer, "holds a NUL or a lone surrogate")
@@ -150,16 +157,27 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _walk(data: Any) -> Iterator[tuple[str, int, Any]]:
     """Every value and key, with its pointer and depth, without recursion."""
-    stack = [("", 0, data)]
+    yield "", 0, data
+    stack = [("", _items(data))]
     while stack:
-        pointer, depth, value = stack.pop()
-        yield pointer, depth, value
-        if depth > DEPTH_LIMIT:
+        pointer, items = stack[-1]
+        found = next(items, None)
+        if found is None:
+            stack.pop()
             continue
-        if isinstance(value, dict):
-            for name, one in value.items():
-                yield pointer, depth, name
-                shown = _BAD.sub("", name)[:50].replace("~", "~0").replace("/", "~1")
-                stack.append((f"{pointer}/{shown}", depth + 1, one))
-        elif isinstance(value, list):
-            stack.extend((f"{pointer}/{n}", depth + 1, one) for n, one in enumerate(value))
+        name, value = found
+        depth = len(stack)
+        if isinstance(name, str):
+            yield pointer, depth - 1, name
+            name = _BAD.sub("", name)[:50].replace("~", "~0").replace("/", "~1")
+        place = f"{pointer}/{name}"
+        yield place, depth, value
+        if depth <= DEPTH_LIMIT and isinstance(value, dict | list):
+            stack.append((place, _items(value)))
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The values inside, with their names or numbers, one by one."""
+    if isinstance(value, dict):
+        return iter(value.items())
+    return iter(enumerate(value)) if isinstance(value, list) else iter(())

@@ -7,17 +7,16 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Schema, Status
+from ninja import Field, Schema
 
 from jobs import registry
 from jobs.api import auth, conditional
-from jobs.api.endpoints import In
-from jobs.api.schemas import WhyIn
-from jobs.api.slots import MANAGE, seconds
+from jobs.api.inputs import In
 from jobs.api.slots import section as section
 from jobs.engine import sql
 from jobs.models import Schedule
 from jobs.operate import schedules, sight
+from jobs.operate.permissions import VIEW_PAYLOAD, VIEW_SCHEDULE
 from jobs.operate.shown import public_data
 from jobs.principals import Principal
 
@@ -46,7 +45,7 @@ class ScheduleOut(Schema):
 
 
 class ScheduleIn(In):
-    """A rule of the clock, and the jobs that it makes."""
+    """A schedule: its rule, and the jobs that it makes."""
 
     name: str = Field(min_length=1, max_length=120)
     kind: str = Field(min_length=1, max_length=120)
@@ -74,12 +73,6 @@ class SchedulePatch(In):
     reason: str = Field(min_length=1, max_length=500)
 
 
-class UntilIn(WhyIn):
-    """Until when."""
-
-    until: datetime | None = None
-
-
 class MadeOut(Schema):
     """The job."""
 
@@ -89,8 +82,9 @@ class MadeOut(Schema):
 def _told(who: Principal, row: Schedule) -> dict[str, Any]:
     names = set(ScheduleOut.model_fields) - {"interval_ms", "payload"}
     told = {name: getattr(row, name) for name in names}
+    told["next_slot"] = schedules.coming(row)
     told["interval_ms"] = None if row.interval is None else round(row.interval * 1000)
-    if who.may("view_payload"):
+    if who.may(VIEW_PAYLOAD):
         told["payload"] = public_data(row.payload)
     return told
 
@@ -116,98 +110,94 @@ def _seen(who: Principal, name: str) -> Schedule:
     return schedules.find(name)
 
 
-@section.get("/schedules", "schedule_list", needs="view_schedule", answer=list[ScheduleOut])
+@section.get("/schedules", "schedule_list", needs=VIEW_SCHEDULE, answer=list[ScheduleOut])
 def schedule_list(request: HttpRequest) -> Any:
     """Schedules, by name."""
     who = auth.who(request)
     return [_told(who, row) for row in _visible(who)]
 
 
-@section.post(
-    "/schedules", "schedule_create", needs=MANAGE, answer={201: ScheduleOut},
-    verb="schedule.create",
-)  # fmt: skip
-def schedule_create(request: HttpRequest, body: ScheduleIn) -> Any:
-    """The schedule makes its jobs from now on."""
-    who = auth.who(request)
-    given = {"queue": body.queue, "priority": body.priority, "tenant": body.tenant}
-    options = {name: value for name, value in given.items() if value is not None}
-    made = schedules.create(
-        body.name,
-        registry.get(body.kind).payload.build(body.payload),
-        by=who,
-        reason=body.reason,
-        cron=body.cron,
-        interval=seconds(body.interval_ms),
-        time_zone=body.time_zone,
-        missed=body.missed,
-        overlap=body.overlap,
-        **options,
-    )
-    return Status(201, _told(who, made))
+def _made(who: Principal, name: None, body: ScheduleIn) -> dict[str, Any]:
+    options = {"queue": body.queue, "priority": body.priority, "tenant": body.tenant}
+    given = {option: value for option, value in options.items() if value is not None}
+    return {**given, "payload": registry.get(body.kind).payload.build(body.payload)}
 
 
-@section.get("/schedules/{name}", "schedule_get", needs="view_schedule", answer=ScheduleOut)
+def _changed(who: Principal, name: str, body: SchedulePatch) -> dict[str, Any]:
+    if body.payload is None:
+        return {"payload": None}
+    kind = schedules.find(name).kind
+    return {"payload": registry.get(kind).payload.build(body.payload)}
+
+
+def _shown(who: Principal, name: str | None, row: Schedule) -> Any:
+    return _told(who, row)
+
+
+section.does(
+    "schedule.create",
+    "/schedules",
+    "schedule_create",
+    answer={201: ScheduleOut},
+    location="/schedules/{name}",
+    body=ScheduleIn,
+    given=_made,
+    show=_shown,
+)
+
+
+@section.get("/schedules/{name}", "schedule_get", needs=VIEW_SCHEDULE, answer=ScheduleOut)
 def schedule_get(request: HttpRequest, response: HttpResponse, name: str) -> Any:
     """One schedule."""
     who = auth.who(request)
     row = _seen(who, name)
-    tag = conditional.tag(row, who.may("view_payload"))
+    tag = conditional.tag(row, who.may(VIEW_PAYLOAD))
     return conditional.fresh(request, response, tag) or _told(who, row)
 
 
-@section.patch(
-    "/schedules/{name}", "schedule_edit", needs=MANAGE, answer=ScheduleOut, verb="schedule.edit"
-)  # fmt: skip
-def schedule_edit(request: HttpRequest, name: str, body: SchedulePatch) -> Any:
-    """Other values; If-Match says which ones you have seen. What code declares stays as it is."""
-    who = auth.who(request)
-    sight.check(who, "schedule", name)
-    rows = Schedule.objects.using(sql.alias()).select_for_update()
-    row = rows.get(name=name)
-    conditional.check(request, row)
-    given = body.model_dump(exclude={"payload", "interval_ms"}, exclude_none=True)
-    if body.payload is not None:
-        given["payload"] = registry.get(row.kind).payload.build(body.payload)
-    made = schedules.edit(name, by=who, interval=seconds(body.interval_ms), **given)
-    return _told(who, made)
+section.does(
+    "schedule.edit",
+    "/schedules/{name}",
+    "schedule_edit",
+    answer=ScheduleOut,
+    locked=_seen,
+    body=SchedulePatch,
+    given=_changed,
+    show=_shown,
+)
 
 
-@section.post(
-    "/schedules/{name}/delete", "schedule_remove", needs=MANAGE, answer={204: None},
-    verb="schedule.remove",
-)  # fmt: skip
-def schedule_remove(request: HttpRequest, name: str, body: WhyIn) -> Any:
-    """The schedule is gone; its jobs stay."""
-    schedules.remove(name, by=auth.who(request), reason=body.reason)
-    return Status(204, None)
+section.does(
+    "schedule.remove",
+    "/schedules/{name}/delete",
+    "schedule_remove",
+    answer={204: None},
+)
 
 
-@section.post(
-    "/schedules/{name}/pause", "schedule_pause", needs=MANAGE, answer=ScheduleOut,
-    verb="schedule.pause",
-)  # fmt: skip
-def schedule_pause(request: HttpRequest, name: str, body: UntilIn) -> Any:
-    """The schedule makes no jobs."""
-    who = auth.who(request)
-    return _told(who, schedules.pause(name, by=who, reason=body.reason, until=body.until))
+section.does(
+    "schedule.pause",
+    "/schedules/{name}/pause",
+    "schedule_pause",
+    answer=ScheduleOut,
+    show=_shown,
+)
 
 
-@section.post(
-    "/schedules/{name}/resume", "schedule_resume", needs=MANAGE, answer=ScheduleOut,
-    verb="schedule.resume",
-)  # fmt: skip
-def schedule_resume(request: HttpRequest, name: str, body: WhyIn) -> Any:
-    """The schedule goes on with its next slot."""
-    who = auth.who(request)
-    return _told(who, schedules.resume(name, by=who, reason=body.reason))
+section.does(
+    "schedule.resume",
+    "/schedules/{name}/resume",
+    "schedule_resume",
+    answer=ScheduleOut,
+    show=_shown,
+)
 
 
-@section.post(
-    "/schedules/{name}/run", "schedule_run", needs=MANAGE, answer={201: MadeOut},
-    verb="schedule.run_now",
-)  # fmt: skip
-def schedule_run(request: HttpRequest, name: str, body: WhyIn) -> Any:
-    """A job beside the slots."""
-    made = schedules.run_now(name, by=auth.who(request), reason=body.reason)
-    return Status(201, {"job_id": made})
+section.does(
+    "schedule.run_now",
+    "/schedules/{name}/run",
+    "schedule_run",
+    answer={201: MadeOut},
+    location="/jobs/{job_id}",
+    show=lambda who, name, made: {"job_id": made},
+)

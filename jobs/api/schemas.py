@@ -8,7 +8,8 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
-from jobs.api.endpoints import In
+from jobs.api.inputs import In
+from jobs.principals import Principal
 
 State = Literal[
     "blocked", "pending", "queued", "running", "succeeded", "failed", "cancelled", "expired"
@@ -46,7 +47,7 @@ class MoveOut(Schema):
 
 
 class JobOut(Schema):
-    """A job; what is only told on demand is null."""
+    """A job; what is only included on demand is null."""
 
     id: UUID
     kind: str
@@ -121,6 +122,8 @@ class EnqueuedOut(Schema):
     kind: str
     queue: str
     deduplicated: bool
+    gone: bool
+    """Whether the earlier job, for which this one is a duplicate, has been deleted since."""
 
 
 class ManyIn(In):
@@ -147,37 +150,6 @@ class MaybeWhyIn(In):
     reason: str = Text
 
 
-class JobPatch(MaybeWhyIn):
-    """What is to be another; a job that has begun or ended stays as it is."""
-
-    priority: int | None = Field(None, ge=-100, le=100)
-    queue: str | None = Field(None, max_length=120)
-    run_at: datetime | None = None
-    max_attempts: int | None = Field(None, ge=1, le=1000)
-    tags: list[str] | None = Field(None, max_length=20)
-
-
-class RetryIn(MaybeWhyIn):
-    """Another chance for the same job: so many attempts more, or with ``reset`` all of them."""
-
-    attempts: int | None = Field(None, ge=1, le=1000)
-    reset: bool = False
-    at: datetime | None = None
-
-
-class LetterRetryIn(MaybeWhyIn):
-    """The same for the job of a dead letter."""
-
-    attempts: int | None = Field(None, ge=1, le=1000)
-    reset: bool = False
-
-
-class BatchRetryIn(MaybeWhyIn):
-    """The same for the failed members of a batch."""
-
-    attempts: int = Field(1, ge=1, le=1000)
-
-
 class ReplayIn(MaybeWhyIn):
     """A new job from the old one's payload, from that with some members changed, or another.
 
@@ -200,6 +172,11 @@ class CancelIn(MaybeWhyIn):
     """Whether a running job that does not stop is ended with its process."""
 
     mode: Literal["graceful", "force"] = "graceful"
+
+
+def is_forced(who: Principal, target: UUID, body: CancelIn) -> dict[str, Any]:
+    """What the body says to a verb that can be done by force."""
+    return {"force": body.mode == "force"}
 
 
 class CancelledOut(Schema):
@@ -255,7 +232,7 @@ class BatchOut(Schema):
 
 
 class BatchProgressOut(BatchOut):
-    """A batch and how fast it goes."""
+    """A batch and its progress."""
 
     rate_per_second: float | None
     eta_ms: int | None

@@ -7,16 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Field, Query, Schema, Status
+from ninja import Field, Query, Schema
 from pydantic import ConfigDict
 
 from jobs.api import auth
-from jobs.api.endpoints import In, Section
-from jobs.api.schemas import WhyIn
+from jobs.api.inputs import In
+from jobs.api.sections import Section
 from jobs.operate import schedules, sight
+from jobs.operate.permissions import VIEW_SCHEDULE
 
-section = Section("schedules")
-MANAGE = "manage_schedule"
+section = Section("schedules", {"schedule": "/schedules"})
 
 
 class SlotsIn(Schema):
@@ -51,20 +51,13 @@ class GapsIn(Schema):
     end: datetime
 
 
-class BackfillIn(WhyIn):
-    """From when to when, in the past."""
-
-    start: datetime
-    end: datetime
-
-
 class JobsMadeOut(Schema):
     """The jobs."""
 
     job_ids: list[UUID]
 
 
-@section.post("/schedules/preview", "schedule_preview", needs="view_schedule", answer=SlotsOut)
+@section.post("/schedules/preview", "schedule_preview", needs=VIEW_SCHEDULE, answer=SlotsOut)
 def schedule_preview(request: HttpRequest, body: RuleIn) -> Any:
     """The next slots that a schedule of this rule would have; nothing is written."""
     found = schedules.foresee(
@@ -77,30 +70,29 @@ def schedule_preview(request: HttpRequest, body: RuleIn) -> Any:
     return {"slots": found}
 
 
-@section.get("/schedules/{name}/next", "schedule_next", needs="view_schedule", answer=SlotsOut)
+@section.get("/schedules/{name}/next", "schedule_next", needs=VIEW_SCHEDULE, answer=SlotsOut)
 def schedule_next(request: HttpRequest, name: str, wanted: Query[SlotsIn]) -> Any:
-    """The next slots, as if nothing were paused."""
+    """The next slots that are to have a job: none of those that a pause leaves out."""
     sight.check(auth.who(request), "schedule", name)
     return {"slots": schedules.preview(name, wanted.count, wanted.after)}
 
 
 @section.get(
-    "/schedules/{name}/backfill", "schedule_gaps", needs="view_schedule", answer=SlotsOut
+    "/schedules/{name}/backfill", "schedule_gaps", needs=VIEW_SCHEDULE, answer=SlotsOut
 )  # fmt: skip
 def schedule_gaps(request: HttpRequest, name: str, wanted: Query[GapsIn]) -> Any:
-    """The slots of a time that have no job: what a backfill would make up for."""
+    """The slots without a job in a period, which a backfill would fill."""
     sight.check(auth.who(request), "schedule", name)
     return {"slots": schedules.backfill_preview(name, wanted.start, wanted.end)}
 
 
-@section.post(
-    "/schedules/{name}/backfill", "schedule_backfill", needs=MANAGE, answer={201: JobsMadeOut},
-    verb="schedule.backfill",
-)  # fmt: skip
-def schedule_backfill(request: HttpRequest, name: str, body: BackfillIn) -> Any:
-    """Each slot of the time that has no job gets one; at most a thousand."""
-    made = schedules.backfill(name, body.start, body.end, by=auth.who(request), reason=body.reason)
-    return Status(201, {"job_ids": made})
+section.does(
+    "schedule.backfill",
+    "/schedules/{name}/backfill",
+    "schedule_backfill",
+    answer={201: JobsMadeOut},
+    show=lambda who, name, made: {"job_ids": made},
+)
 
 
 def seconds(ms: int | None) -> float | None:

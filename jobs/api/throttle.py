@@ -1,23 +1,24 @@
 """How often one may ask: so many requests in a window, per principal, or per address before that.
 
-Counted in Django's cache by ``add`` and ``incr``, so that it holds over processes wherever the
-cache does: Redis, Memcached or the database. With a cache in each process's own memory the limit
-is that of one process, which a system check says.
+Counted in the Redis of the jobs, for all processes together and as plain numbers: caches of Django
+unpickle what they hold. While Redis is away, each process counts for itself.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass
 
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponseBase
 
 from jobs import conf
 from jobs.api import requests
 from jobs.api.problem import Problem
+from jobs.engine import rq
+from jobs.errors import InvalidOption
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -38,9 +39,19 @@ class Window:
         response["RateLimit"] = f'"{self.name}";r={max(self.left, 0)};t={self.reset}'
 
 
-def take(name: str, principal: str) -> Window | None:
-    """One request of the principal is counted; raises a Problem where it is one too many."""
-    window = _count(name, f"who:{principal}", 1)
+def check_rate(rate: str) -> str:
+    """Return the rate; raise InvalidOption unless it is written like ``600/m``."""
+    if not isinstance(rate, str) or not re.fullmatch(r"[1-9][0-9]{0,8}/[smhd]", rate):
+        raise InvalidOption("rate", f"must be like '600/m', got {rate!r}")
+    return rate
+
+
+def take(name: str, principal: str, rate: str = "") -> Window | None:
+    """Count a request of the principal; raise a Problem if it is one too many.
+
+    ``name`` is one of ``JOBS["API_RATES"]``, or with a ``rate`` an operation.
+    """
+    window = _count(name, f"{'operation' if rate else 'who'}:{principal}", 1, rate)
     if window is not None and window.left < 0:
         raise _too_many(window)
     return window
@@ -63,22 +74,28 @@ def _too_many(window: Window) -> Problem:
     return Problem(429, "throttled", "too many requests", headers=headers)
 
 
-def _count(name: str, ident: str, more: int) -> Window | None:
-    rate = conf.settings().API_RATES.get(name)
-    if rate is None:
+def _count(name: str, ident: str, more: int, rate: str = "") -> Window | None:
+    rate = rate or conf.settings().API_RATES.get(name, "")
+    if not rate:
         return None
     limit, seconds = int(rate.partition("/")[0]), _UNITS[rate[-1]]
     number, passed = divmod(int(time.time()), seconds)
     digest = hashlib.sha256(ident.encode()).hexdigest()[:32]
-    key = f"jobs:api:{name}:{digest}:{number}"
-    count = _add(key, more, seconds * 2) if more else cache.get(key, 0)
+    key = f"{name}:{digest}:{number}"
+    try:
+        count = rq.count(key, more, seconds * 2)
+    except rq.Unavailable:
+        count = _count_alone(key, more)
     return Window(name, limit, seconds, limit - count, seconds - passed)
 
 
-def _add(key: str, more: int, seconds: int) -> int:
-    """What is counted under the key by then, asked in one go wherever it is known already."""
-    for _ in range(2):
-        with suppress(ValueError):  # it is not there, or was evicted between the two
-            return int(cache.incr(key, more))
-        cache.add(key, 0, seconds)
-    return more
+_alone: Counter[str] = Counter()
+_ALONE_LIMIT = 10_000
+
+
+def _count_alone(key: str, more: int) -> int:
+    if len(_alone) >= _ALONE_LIMIT:
+        _alone.clear()  # most of them belong to windows that are over
+    if more:
+        _alone[key] += more
+    return _alone[key]

@@ -7,14 +7,15 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Schema, Status
+from ninja import Schema
 
 from jobs.api import auth
-from jobs.api.endpoints import Section
-from jobs.api.schemas import MaybeWhyIn, WhyIn
+from jobs.api.sections import Section
 from jobs.operate import services, targets, workers
+from jobs.operate.permissions import VIEW_WORKER
+from jobs.principals import Principal
 
-section = Section("workers")
+section = Section("workers", {"worker": "/workers"})
 
 
 class CurrentOut(Schema):
@@ -51,7 +52,7 @@ def worker(found: workers.Seen) -> dict[str, Any]:
     return {**{name: getattr(found, name) for name in names}, "memory_mib": found.memory}
 
 
-@section.get("/workers", "worker_list", needs="view_worker", answer=list[WorkerOut])
+@section.get("/workers", "worker_list", needs=VIEW_WORKER, answer=list[WorkerOut])
 def worker_list(request: HttpRequest) -> Any:
     """The workers of the last day, by name; of no use to who sees only some tenants."""
     who = auth.who(request)
@@ -77,7 +78,7 @@ class ServiceOut(Schema):
     last_at: datetime | None
 
 
-@section.get("/services", "service_list", needs="view_worker", answer=list[ServiceOut])
+@section.get("/services", "service_list", needs=VIEW_WORKER, answer=list[ServiceOut])
 def service_list(request: HttpRequest) -> Any:
     """Who hands jobs out, serves schedules and relays events; empty for who sees some tenants."""
     return [
@@ -87,7 +88,7 @@ def service_list(request: HttpRequest) -> Any:
     ]  # fmt: skip
 
 
-@section.get("/workers/{name}", "worker_get", needs="view_worker", answer=WorkerOut)
+@section.get("/workers/{name}", "worker_get", needs=VIEW_WORKER, answer=WorkerOut)
 def worker_get(request: HttpRequest, name: str) -> Any:
     """One worker."""
     who = auth.who(request)
@@ -96,26 +97,24 @@ def worker_get(request: HttpRequest, name: str) -> Any:
     return worker(workers.worker(name, by=who))
 
 
-@section.post(
-    "/workers/{name}/drain", "worker_drain", needs="manage_worker", answer={202: WorkerOut},
-    verb="worker.drain",
-)  # fmt: skip
-def worker_drain(request: HttpRequest, name: str, body: MaybeWhyIn) -> Any:
-    """The worker finishes what it has begun and takes no more."""
-    workers.drain(name, by=auth.who(request), reason=body.reason)
-    return _accepted(name)
+def _after(who: Principal, name: str, found: None) -> Any:
+    """Return the worker as it is now, also to those who may act on it without seeing the others."""
+    return worker(workers.worker(name, by="api"))
 
 
-@section.post(
-    "/workers/{name}/stop", "worker_stop", needs="manage_worker", answer={202: WorkerOut},
-    verb="worker.stop",
-)  # fmt: skip
-def worker_stop(request: HttpRequest, name: str, body: WhyIn) -> Any:
-    """The worker drains and ends."""
-    workers.stop(name, by=auth.who(request), reason=body.reason)
-    return _accepted(name)
+section.does(
+    "worker.drain",
+    "/workers/{name}/drain",
+    "worker_drain",
+    answer={202: WorkerOut},
+    show=_after,
+)
 
 
-def _accepted(name: str) -> Any:
-    """The worker after somebody has asked, who may act on it without seeing the others."""
-    return Status(202, worker(workers.worker(name, by="api")))
+section.does(
+    "worker.stop",
+    "/workers/{name}/stop",
+    "worker_stop",
+    answer={202: WorkerOut},
+    show=_after,
+)

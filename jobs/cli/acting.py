@@ -1,44 +1,29 @@
-"""Commands made of functions of ``operate``: their parameters are its arguments.
+"""Commands made of the declarations of verbs: what people give to a verb is what they type.
 
 What stands before ``by`` is named by its place, what comes after it by an option.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
-from datetime import time, timedelta
+from collections.abc import Callable, Collection, Mapping
+from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
 from jobs import registry
 from jobs.cli.answers import say_one
 from jobs.cli.people import person
-from jobs.cli.schedules import moment
 from jobs.cli.verb import Options, positive_int
 from jobs.errors import InvalidOption, InvalidPayload
 from jobs.operate.bulkplans import Care
+from jobs.operate.parameters import Parameter
+from jobs.operate.verbs import Verb
 from jobs.payloads import Payload
 
-_SEVERAL = ("Sequence", "Iterable")
-_SKIPPED = ("by", "payload", "version")
-_WORDS = {
-    "reason": "why, for the record",
-    "until": "until this time, like 2030-01-31T18:00Z",
-    "at": "not before this time, like 2030-01-31T18:00Z",
-    "force": "end the process of a running one that does not obey",
-    "attempts": "allow so many more failures",
-    "reset": "with its whole budget of attempts again",
-    "payload_patch": "fields of the payload to replace, as JSON (null takes one away)",
-    "tenants": "only this tenant",
-    "queues": "only this queue",
-    "addresses": "only from this address or network",
-    "expires_at": "good until this time, like 2030-01-31T18:00Z",
-    "is_staff": "also told what is meant for administrators",
-    "set": "something else of it, as NAME=JSON; may be given more than once",
-}
+Say = Callable[[Any, Options], None]
+"""Prints what a verb returned."""
 
 
 def uuid(text: str) -> UUID:
@@ -55,6 +40,25 @@ def data(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+
+
+def moment(text: str) -> datetime:
+    """An argument like ``2030-01-31T18:00+01:00``."""
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no time; write it like 2030-01-31T18:00Z") from None
+    if value.utcoffset() is None:
+        raise ArgumentTypeError(f"{text!r} needs a time zone, like 2030-01-31T18:00Z")
+    return value
+
+
+def day(text: str) -> date:
+    """An argument like ``2030-01-31``."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no date, like 2030-01-31") from None
 
 
 def clock(text: str) -> time:
@@ -89,43 +93,105 @@ def seconds(text: str) -> timedelta:
         raise ArgumentTypeError(f"{text!r} is no number of seconds") from None
 
 
-_TYPES: dict[str, Callable[[str], Any]] = {
-    "UUID": uuid,
-    "int": int,
-    "float": float,
-    "datetime": moment,
-    "time": clock,
-    "timedelta": seconds,
-    "Duration": seconds,
-    "Mapping": data,
-    "Any": data,
+_TYPES: Mapping[Any, Callable[[str], Any]] = {
+    UUID: uuid,
+    int: int,
+    float: float,
+    datetime: moment,
+    date: day,
+    time: clock,
+    timedelta: seconds,
+    Any: data,
 }
 
 
-def add_parameters(parser: ArgumentParser, function: Callable[..., Any]) -> None:
-    """The command takes what the function takes."""
+_TAKEN = frozenset(
+    ("verb", "action", "version", "settings", "pythonpath", "traceback", "verbosity", "no_color",
+     "force_color", "skip_checks", "stdout", "stderr")
+)  # fmt: skip
+"""What Django and the commands around it call their own options."""
+
+
+def _dest(one: Parameter) -> str:
+    """Return what the options call the parameter."""
+    return f"{one.name}_" if one.name in _TAKEN else one.name
+
+
+def _typed(one: Parameter, typed: Mapping[str, Any]) -> Any:
+    dest = _dest(one)
+    return typed[dest] if dest in typed else typed[one.name]
+
+
+def add_verb(parser: ArgumentParser, verb: Verb, without: Collection[str] = ()) -> None:
+    """Let the command take what the verb takes, but for the parameters ``without``."""
     parser.add_argument("--json", action="store_true", help="answer in JSON")
-    for name, parameter in inspect.signature(function).parameters.items():
-        told = str(parameter.annotation)
-        is_required = parameter.default is parameter.empty
-        if name == "payload" and is_required:
+    for one in verb.every_parameter:
+        if one.name in without:
+            continue
+        if one.type is Care:
+            add_care(parser)
+        elif one.is_rest:
+            parser.add_argument(
+                "--set", action="append", type=pair, metavar="NAME=JSON", default=[],
+                help="something else of it, as NAME=JSON; may be given more than once",
+            )  # fmt: skip
+        elif _is_payload(one):
             parser.add_argument("kind", metavar="KIND", help="kind of the job")
             parser.add_argument("data", type=data, metavar="JSON", help="its payload")
-        elif name in _SKIPPED:
-            continue
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            parser.add_argument("--set", action="append", type=pair, metavar="NAME=JSON",
-                                default=[], help=_WORDS["set"])  # fmt: skip
-        elif name == "care":
-            add_care(parser)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            _add_option(parser, name, told, parameter.default, is_required)
-        elif told.startswith(_SEVERAL):
-            parser.add_argument(
-                name, type=several, metavar=name.upper(), help="separated by commas"
-            )
+        elif one.by_place:
+            _add_place(parser, one)
         else:
-            parser.add_argument(name, type=_type(told), metavar=name.upper())
+            _add_option(parser, one)
+
+
+def _is_payload(one: Parameter) -> bool:
+    return isinstance(one.type, type) and issubclass(one.type, Payload)
+
+
+def _add_place(parser: ArgumentParser, one: Parameter) -> None:
+    if one.is_many:
+        parser.add_argument(
+            _dest(one), type=several, metavar=one.name.upper(), help="separated by commas"
+        )
+        return
+    typed = _TYPES.get(one.type, str)
+    words = one.help or None
+    if one.is_optional:
+        words = f"{words or one.words}; - for none"
+    parser.add_argument(
+        _dest(one), type=_or_none(typed) if one.is_optional else typed, metavar=one.name.upper(),
+        choices=one.choices or None, help=words,
+    )  # fmt: skip
+
+
+def _or_none(typed: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        return None if text == "-" else typed(text)
+
+    return read
+
+
+def _add_option(parser: ArgumentParser, one: Parameter) -> None:
+    flag = f"--{one.flag}"
+    words = "why, for the record" if one.name == "reason" else one.words
+    if one.type is bool and not one.is_many:
+        is_on = one.default is True
+        parser.add_argument(
+            f"--no-{one.flag}" if is_on else flag, dest=_dest(one),
+            help=f"not {words}" if is_on else words, default=None,
+            action="store_false" if is_on else "store_true",
+        )  # fmt: skip
+    elif one.is_many:
+        parser.add_argument(
+            flag, dest=_dest(one), action="append", type=_TYPES.get(one.type, str),
+            help=f"{words}; may be given more than once",
+        )  # fmt: skip
+    else:
+        parser.add_argument(
+            flag, dest=_dest(one), type=_TYPES.get(one.type, str), required=one.is_required,
+            choices=one.choices or None, help=words,
+            metavar=None if one.choices else one.name.upper(),
+        )  # fmt: skip
 
 
 def add_care(parser: ArgumentParser) -> None:
@@ -142,51 +208,24 @@ def care_of(options: Options) -> Care:
     return Care(options["per_minute"], options["canary"], options["stop_at"])
 
 
-def _add_option(
-    parser: ArgumentParser, name: str, told: str, default: Any, is_required: bool
-) -> None:
-    flag, words = f"--{name.replace('_', '-')}", _WORDS.get(name, name.replace("_", " "))
-    if told == "bool":
-        if default is True:
-            flag, words = f"--no-{name.replace('_', '-')}", f"not {words}"
-        parser.add_argument(flag, dest=name, help=words, default=default,
-                            action="store_false" if default is True else "store_true")  # fmt: skip
-    elif told.startswith(_SEVERAL):
-        kind = int if "int" in told else str
-        parser.add_argument(flag, dest=name, action="append", type=kind,
-                            help=f"{words}; may be given more than once")  # fmt: skip
-    else:
-        parser.add_argument(
-            flag, dest=name, type=_type(told), required=is_required, help=words,
-            metavar=name.upper(),
-        )  # fmt: skip
-
-
-def _type(told: str) -> Callable[[str], Any]:
-    return _TYPES.get(told.split("|")[0].split("[")[0].strip(), str)
-
-
-def call(function: Callable[..., Any], options: Options) -> Any:
-    """What the function answers to what was typed; what was not typed is as it is by default."""
-    places, named = [], dict[str, Any]()
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name == "by":
-            named["by"] = person()
-        elif name == "payload" and parameter.default is parameter.empty:
-            places.append(payload_of(options["kind"], options["data"]))
-        elif name in _SKIPPED:
-            continue
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            named.update(options["set"])
-        elif name == "care":
-            named[name] = care_of(options)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            if options[name] is not None:
-                named[name] = options[name]
-        else:
-            places.append(options[name])
+def call(verb: Verb, options: Options, given: Mapping[str, Any] | None = None) -> Any:
+    """Do the verb with what was typed, or ``given``; return what it returns."""
+    typed = {**options, **(given or {})}
+    places: list[Any] = []
+    named: dict[str, Any] = {"by": person()}
+    for one in verb.every_parameter:
+        if one.type is Care:
+            named[one.name] = care_of(options)
+        elif one.is_rest:
+            named.update(typed["set"])
+        elif _is_payload(one):
+            places.append(payload_of(typed["kind"], typed["data"]))
+        elif one.by_place:
+            places.append(one.checked(_typed(one, typed)))
+        elif (value := _typed(one, typed)) is not None:
+            named[one.name] = one.checked(value)
     try:
-        return function(*places, **named)
+        return verb.function(*places, **named)
     except TypeError as error:
         if options.get("set"):
             raise InvalidOption("set", str(error)) from error
@@ -201,10 +240,12 @@ def payload_of(kind: str, content: Any) -> Payload:
     return handler.payload.from_text(json.dumps(content), handler.payload.version)
 
 
-def act(function: Callable[..., Any], options: Options) -> int:
-    """The function is called and what it answers printed."""
-    found = call(function, options)
-    if found is not None or options["json"]:
+def act(verb: Verb, options: Options, say: Say | None = None) -> int:
+    """Do the verb and print what it returns."""
+    found = call(verb, options)
+    if say is not None:
+        say(found, options)
+    elif found is not None or options["json"]:
         say_one({"done": True} if found is None else found, options["json"])
     else:
         say_one("done", False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from jobs.cli import acting, watch
+from jobs.cli import acting, operating, watch
 from jobs.cli.answers import say, say_json, say_one, say_rows
 from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
-from jobs.operate import bulk
+from jobs.operate import bulk, verbs
 from jobs.operate.bulk import ACTIONS
 
 _ACTIONS = {
@@ -17,14 +17,14 @@ _ACTIONS = {
     "show": "one operation, how far and how fast",
     "items": "what became of each job",
     "run": "begin one, after a look at what it would do",
-    "abort": "do nothing more",
-    "proceed": "carry on one whose job was cancelled or has failed",
 }
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, words in _ACTIONS.items():
+        if name == "run" and verbs.find("bulk.start") is None:
+            continue
         action = actions.add_parser(name, help=words, description=words)
         action.add_argument("--json", action="store_true", help="answer in JSON")
         if name == "run":
@@ -33,12 +33,13 @@ def add_arguments(parser: ArgumentParser) -> None:
             action.add_argument("--limit", type=positive_int, default=50, metavar="N")
         else:
             action.add_argument("id", type=acting.uuid, metavar="ID", help="of the operation")
-        if name in ("abort", "proceed"):
-            action.add_argument("--reason", required=True, help="why, for the record")
         if name == "items":
             action.add_argument("--state", choices=("waiting", "done", "skipped", "failed"))
             action.add_argument("--after", type=int, default=0, metavar="NUMBER")
             action.add_argument("--limit", type=positive_int, default=100, metavar="N")
+    for verb in verbs.of_noun("bulk"):
+        if not verb.is_new:
+            operating.add_action(actions, verb)
 
 
 def _add_run(parser: ArgumentParser) -> None:
@@ -70,8 +71,7 @@ def run(options: Options) -> int:
                            after=options["after"], limit=options["limit"])  # fmt: skip
         say_rows(items, ("id", "job_id", "state", "detail", "result"), is_json, "There is none.")
     else:
-        decide = bulk.abort if action == "abort" else bulk.proceed
-        say_one(decide(options["id"], by=person(), reason=options["reason"]), is_json)
+        return acting.act(operating.action_of("bulk", action), options)
     return 0
 
 

@@ -111,7 +111,7 @@ class _Demo:
         self._foreman = Foreman(self._programs(where), self._log)
 
     def _programs(self, where: str) -> list[Program]:
-        mixed = ",".join(queue for queue, _ in every_queue() if queue not in self._queues)
+        mixed = ",".join(queue for queue in every_queue() if queue not in self._queues)
         workers = [
             manage("worker", "jobs", "worker", "--concurrency=4", f"--queues={mixed}"),
             manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),

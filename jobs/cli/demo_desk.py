@@ -19,6 +19,7 @@ from jobs.operate import apikeys, audit, bulk, causes, pauses, workers
 from jobs.operate.bulkplans import Care
 from jobs.operate.cancel import cancel
 from jobs.operate.explain import explain
+from jobs.operate.permissions import ENQUEUE_JOB, RETRY_JOB, VIEW_JOB
 from jobs.principals import Principal
 from jobs.states import FINAL_STATES, JobState
 
@@ -107,7 +108,7 @@ class AProgram(FlowAct):
     def begin(self) -> None:
         self.key = apikeys.create(
             f"demo program {self.mark}",
-            ["view_job", "enqueue_job", "retry_job"],
+            [VIEW_JOB, ENQUEUE_JOB, RETRY_JOB],
             tenants=[BY],
             expires_at=_now() + DAY,
             by=SOMEBODY,
@@ -166,7 +167,7 @@ class ADenial(FlowAct):
 
     def begin(self) -> None:
         self._key = apikeys.create(
-            f"demo reader {self.mark}", ["view_job"], tenants=[BY], by=SOMEBODY, reason="to show it"
+            f"demo reader {self.mark}", [VIEW_JOB], tenants=[BY], by=SOMEBODY, reason="to show it"
         )
         self._denied = ""
         self.enqueue("example.greet", {"name": "somebody"}, delay=1)
@@ -233,18 +234,22 @@ class ADrain(FlowAct):
 
     def step(self) -> str:
         first = self.jobs()[0]
-        if not self._name and first.state == JobState.RUNNING:
-            seen = workers.workers(by=SOMEBODY)
-            [self._name] = [w.name for w in seen if SPARE_QUEUE in w.queues and w.state == "busy"]
+        # On a busy machine nobody may have looked while the job ran.
+        if not self._name and first.state in (JobState.RUNNING, JobState.SUCCEEDED):
+            seen = [w for w in workers.workers(by=SOMEBODY) if SPARE_QUEUE in w.queues]
+            [self._name] = [w.name for w in seen if w.state in ("busy", "idle")]
             workers.drain(self._name, by=SOMEBODY, reason="to show it")
             return f"worker {self._name} was asked to drain"
-        if len(self.ids) == 1 and first.state == JobState.SUCCEEDED:
+        if len(self.ids) == 1 and first.state == JobState.SUCCEEDED and self._drains():
             self._spare("example.greet", name="nobody")
             self._late = time.monotonic()
         elif self._late is not None and time.monotonic() - self._late > 1:
             self._late = None
             cancel(self.ids[1], by=BY, reason="its worker takes no more")
         return ""
+
+    def _drains(self) -> bool:
+        return workers.worker(self._name, by=SOMEBODY).state == "draining"
 
     def is_over(self) -> bool:
         return len(self.ids) == 2 and super().is_over()
@@ -253,9 +258,8 @@ class ADrain(FlowAct):
         states = [str(job.state) for job in self.jobs()]
         if len(states) < 2:
             return False, "nothing", "its job did not end"
-        worker = workers.worker(self._name, by=SOMEBODY)
-        good = states == [JobState.SUCCEEDED, JobState.CANCELLED] and worker.state == "draining"
-        return good, worker.state, "ended its job, took no other"
+        good = states == [JobState.SUCCEEDED, JobState.CANCELLED] and self._drains()
+        return good, workers.worker(self._name, by=SOMEBODY).state, "ended its job, took no other"
 
 
 DESK: tuple[type[FlowAct], ...] = (ABulkRetry, ACause, AProgram, ADenial, APause, ADrain)

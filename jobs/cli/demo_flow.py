@@ -188,6 +188,7 @@ class ACancel(FlowAct):
 
 class ASchedule(FlowAct):
     title = "a schedule whose slot comes"
+    _is_there = False
 
     def begin(self) -> None:
         self._name = f"demo-{self.mark}"

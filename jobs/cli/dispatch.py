@@ -19,5 +19,9 @@ def run(options: Options) -> int:
 
 
 VERB = Verb(
-    "dispatch", "feed the queues and repair what got lost (any number may run)", add_arguments, run
+    "dispatch",
+    "feed the queues and repair what got lost (any number may run)",
+    add_arguments,
+    run,
+    is_service=True,
 )

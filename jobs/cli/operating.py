@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 from jobs.cli import acting
 from jobs.cli.answers import say_json, say_one, say_rows
 from jobs.cli.people import person
-from jobs.cli.verb import Options, Verb, positive_int
+from jobs.cli.verb import Options, positive_int
+from jobs.cli.verb import Verb as Command
+from jobs.docstrings import summary
 from jobs.operate import (
     apikeys,
     audit,
     batches,
     breakers,
     causes,
-    charts,
     doubts,
+    meters,
     search,
     services,
     sight,
+    verbs,
     views,
     webhooks,
     workers,
 )
 from jobs.operate.groups import create_groups
+from jobs.operate.verbs import Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Commands about one sort of things."""
+    """Commands about one sort of things: to see them, and to do their verbs."""
 
     help: str
-    acts: Mapping[str, str]
-    """Functions below ``jobs.operate``, by the name of their command."""
+    noun: str = ""
+    """With which the names of their verbs begin."""
     listing: Listing | None = None
     show: Callable[[Options], Any] | None = None
     id_type: Callable[[str], Any] = str
@@ -96,8 +99,7 @@ def _deliveries(options: Options) -> Iterable[Any]:
 GROUPS: Mapping[str, Group] = {
     "batches": Group(
         "see batches, and decide about their jobs",
-        {"cancel-rest": "batches.cancel_rest", "retry-failed": "batches.retry_failed",
-         "note": "batches.note"},
+        "batch",
         Listing("the newest batches",
                 ("id", "name", "state", "total", "succeeded", "failed", "cancelled", "created_at"),
                 _batches),
@@ -105,72 +107,75 @@ GROUPS: Mapping[str, Group] = {
     ),
     "dead-letters": Group(
         "see dead letters, and decide about them",
-        {"retry": "deadletters.retry_letter", "replay": "deadletters.replay_letter",
-         "discard": "deadletters.discard_letter"},
+        "deadletter",
         Listing("open dead letters, the newest first",
                 ("id", "kind", "queue", "reason", "opened_at", "fingerprint", "job_id", "summary"),
                 _letters, "No dead letter waits for a decision."),
     ),
     "causes": Group(
-        "see why jobs die, and decide about all that died of the same",
-        {"ignore": "causes.ignore", "resolve": "causes.resolve", "reopen": "causes.reopen",
-         "note": "causes.note", "retry-all": "causes.retry_all",
-         "replay-all": "causes.replay_all", "discard-all": "causes.discard_all"},
+        "see why jobs fail, and decide about all with the same cause",
+        "cause",
         Listing("open causes, the latest first",
                 ("fingerprint", "open", "count", "last_at", "kinds", "sample"),
                 lambda options: causes.every(by=person(), limit=options["limit"]),
-                "Nothing dies of anything."),
+                "There is no open cause."),
         lambda options: causes.find(options["id"], by=person()),
     ),
     "workers": Group(
-        "see workers, let them go home",
-        {"drain": "workers.drain", "stop": "workers.stop"},
+        "see workers, drain and stop them",
+        "worker",
         Listing("every worker", ("name", "state", "host", "pid", "version", "queues", "seen_at"),
-                lambda options: workers.workers(by=person()), "No worker lives."),
+                lambda options: workers.workers(by=person()), "No worker is running."),
         lambda options: workers.worker(options["id"], by=person()),
     ),
     "services": Group(
-        "see who hands jobs out, serves schedules and relays events",
-        {},
+        "see which processes dispatch jobs, serve schedules and relay events",
+        "",
         Listing("each of them", ("name", "state", "holders", "lag", "last_at"),
                 lambda options: services.services(by=person())),
     ),
     "limits": Group(
         "see and change limits of queues, kinds and keys",
-        {"set": "queues.set_limit", "end-override": "queues.end_override",
-         "remove": "queues.remove_limit"},
-        Listing("every limit", ("scope", "at_once", "per_second", "burst"),
+        "limit",
+        Listing("every limit", ("scope", "at_once", "per_second", "burst", "closed_until"),
                 lambda options: sight.limits(person())[: options["limit"]], "Nothing is limited."),
     ),
     "breakers": Group(
         "see circuit breakers, open and close them",
-        {"open": "breakers.force_open", "close": "breakers.reset"},
-        Listing("every breaker", ("name", "state"), lambda options: breakers.known()),
+        "breaker",
+        Listing("every breaker",
+                ("name", "state", "failures", "opened_at", "retry_at", "last_error"),
+                lambda options: breakers.known()),
+    ),
+    "meters": Group(
+        "see meters of calls, and reopen them",
+        "meter",
+        Listing("every meter", ("name", "amount", "span", "burst", "taken_until", "closed_until"),
+                lambda options: meters.known()[: options["limit"]], "Nothing is metered."),
     ),
     "doubts": Group(
-        "see effects in doubt, and say what happened",
-        {"resolve": "doubts.resolve"},
-        Listing("effects of which nobody knows whether they happened", ("id", "job_id", "key"),
+        "see effects in doubt, and resolve them",
+        "effect",
+        Listing("effects whose outcome is unknown", ("id", "job_id", "key"),
                 _doubts, "Nothing is in doubt."),
     ),
     "blackouts": Group(
         "see and change blackout windows",
-        {"create": "blackouts.create", "update": "blackouts.update",
-         "delete": "blackouts.delete"},
+        "blackout",
         Listing("every window",
                 ("id", "scope", "start", "end", "time_zone", "days", "enabled", "reason"),
                 lambda options: sight.blackouts(person())[: options["limit"]]),
     ),
     "audit": Group(
         "see who did what, and why",
-        {},
+        "",
         Listing("the newest acts",
                 ("at", "actor", "via", "action", "target_id", "outcome", "reason"),
                 lambda options: audit.entries(by=person(), limit=options["limit"]).rows),
     ),
     "api-keys": Group(
         "keys of programs that use the API",
-        {"create": "apikeys.create", "rotate": "apikeys.rotate", "revoke": "apikeys.revoke"},
+        "apikey",
         Listing("every key",
                 ("id", "name", "permissions", "tenants", "queues", "expires_at", "revoked_at"),
                 lambda options: apikeys.visible(person())[: options["limit"]],
@@ -178,7 +183,7 @@ GROUPS: Mapping[str, Group] = {
     ),
     "views": Group(
         "keep queries of the list of jobs under names",
-        {"save": "views.save", "edit": "views.edit", "remove": "views.remove"},
+        "view",
         Listing("your views, and those that are shared",
                 ("id", "name", "query", "tab", "is_shared", "owner"),
                 lambda options: views.every(by=person())[: options["limit"]],
@@ -187,10 +192,7 @@ GROUPS: Mapping[str, Group] = {
     ),
     "webhooks": Group(
         "see webhooks and what was sent to them; make, change, pause and try them",
-        {"create": "webhooks.create", "edit": "webhooks.edit", "pause": "webhooks.pause",
-         "resume": "webhooks.resume", "rotate-secret": "webhooks.rotate_secret",
-         "delete": "webhooks.delete", "ping": "webhooks.ping",
-         "redeliver": "webhooks.redeliver"},
+        "webhook",
         Listing("every webhook",
                 ("id", "name", "tenant", "url", "topics", "state", "failures"),
                 lambda options: webhooks.every(by=person())[: options["limit"]],
@@ -202,30 +204,28 @@ GROUPS: Mapping[str, Group] = {
             _deliveries, "Nothing was sent to it.")},
     ),
 }  # fmt: skip
-SCHEDULES = {"create": "schedules.create", "edit": "schedules.edit",
-             "remove": "schedules.remove", "backfill": "schedules.backfill"}  # fmt: skip
-JOB_ACTS = {
-    "retry": ("retry.retry", "run an ended job again"),
-    "run-now": ("edit.run_now", "run a waiting job without its delay"),
-    "replay": ("replay.replay", "make a new job of an ended one"),
-    "cancel": ("cancel.cancel", "end a waiting job, ask a running one to stop"),
-    "edit": ("edit.edit", "change a waiting job"),
-    "reveal-payload": ("shown.reveal_payload", "show a payload in clear, which is recorded"),
-}
 
 
-def load(function: str) -> Callable[..., Any]:
-    """The function of ``operate`` with this name."""
-    module, _, name = function.rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(f"jobs.operate.{module}"), name)
+def add_action(actions: Any, verb: Verb, name: str = "", without: Collection[str] = ()) -> Any:
+    """Add the sub-command of a verb; return its parser."""
+    words = help_of(verb.function)
+    parser = actions.add_parser(name or verb.slug, help=words, description=words)
+    acting.add_verb(parser, verb, without)
+    return parser
+
+
+def action_of(noun: str, action: str) -> Verb:
+    """Return the verb that a sub-command does."""
+    [found] = [verb for verb in verbs.of_noun(noun) if verb.slug == action]
     return found
 
 
-def _first_line(function: Callable[..., Any]) -> str:
-    return (function.__doc__ or "").strip().split("\n")[0].replace("%", "%%")
+def help_of(function: Callable[..., Any]) -> str:
+    """Return what the command of the function says that it does."""
+    return summary(function).replace("%", "%%")
 
 
-def _group(name: str, group: Group) -> Verb:
+def _group(name: str, group: Group) -> Command:
     def add_arguments(parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         if group.listing is not None:
@@ -241,10 +241,8 @@ def _group(name: str, group: Group) -> Verb:
             shown.add_argument("id", type=group.id_type, metavar="ID")
             shown.add_argument("--json", action="store_true", help="answer in JSON")
             shown.add_argument("--limit", type=positive_int, default=100, metavar="N")
-        for action, function in group.acts.items():
-            loaded = load(function)
-            words = _first_line(loaded)
-            acting.add_parameters(actions.add_parser(action, help=words, description=words), loaded)
+        for verb in verbs.of_noun(group.noun):
+            add_action(actions, verb)
 
     def run(options: Options) -> int:
         action = options["action"]
@@ -255,18 +253,34 @@ def _group(name: str, group: Group) -> Verb:
         if action == "show" and group.show is not None:
             say_one(group.show(options), options["json"])
             return 0
-        return acting.act(load(group.acts[action]), options)
+        return acting.act(action_of(group.noun, action), options)
 
-    return Verb(name, group.help, add_arguments, run)
+    return Command(name, group.help, add_arguments, run)
 
 
-def _job_act(name: str, function: str, words: str) -> Verb:
-    return Verb(
+def _alone(name: str, verb: Verb) -> Command:
+    """Return the command that does nothing but this verb."""
+    return Command(
         name,
-        words,
-        lambda parser: acting.add_parameters(parser, load(function)),
-        lambda options: acting.act(load(function), options),
+        help_of(verb.function),
+        lambda parser: acting.add_verb(parser, verb),
+        lambda options: acting.act(verb, options),
     )
+
+
+def _of_app(app: str) -> Command:
+    """Return the command with the verbs that an app declares."""
+    actions = {verb.name.replace(".", "-").replace("_", "-"): verb for verb in verbs.of_app(app)}
+
+    def add_arguments(parser: ArgumentParser) -> None:
+        parsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        for name, verb in actions.items():
+            add_action(parsers, verb, name)
+
+    def run(options: Options) -> int:
+        return acting.act(actions[options["action"]], options)
+
+    return Command(app, f"act on what belongs to {app}", add_arguments, run)
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -278,7 +292,8 @@ def _add_list(parser: ArgumentParser) -> None:
 def _list(options: Options) -> int:
     page = search.jobs(" ".join(options["query"]), by=person(), limit=options["limit"])
     columns = ("id", "kind", "queue", "state", "attempt", "created_at", "error")
-    say_rows(page.jobs, columns, options["json"], "No job is like that.")
+    nothing = "No job found in the part that was searched." if page.capped else "No job matches."
+    say_rows(page.jobs, columns, options["json"], nothing)
     return 0
 
 
@@ -302,39 +317,22 @@ def _groups(options: Options) -> int:
     return 0
 
 
-def _add_deploy(parser: ArgumentParser) -> None:
-    parser.add_argument("version", metavar="VERSION", help="what runs from now on")
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
-
-
-def _deploy(options: Options) -> int:
-    say_one(charts.mark_deploy(options["version"], by=person()), options["json"])
-    return 0
-
-
 def _add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="answer in JSON")
 
 
-VERBS = (
-    Verb("list", "jobs that a query finds, newest first", _add_list, _list),
-    Verb("show", "one job as it is", _add_show, _show),
-    *(_job_act(name, function, words) for name, (function, words) in JOB_ACTS.items()),
-    *(_group(name, group) for name, group in GROUPS.items()),
-    Verb("mark-deploy", "mark a deployment in the charts", _add_deploy, _deploy),
-    Verb("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
-)
-ELSEWHERE = {
-    "charts.mark_deploy", "outbox.park", "outbox.publish", "outbox.discard",
-    "pauses.pause", "pauses.resume",
-    "schedules.pause", "schedules.resume", "schedules.run_now",
-    "bulk.start", "bulk.abort", "bulk.proceed",
-}  # fmt: skip
-"""Functions of ``operate`` with commands of their own."""
+def commands() -> tuple[Command, ...]:
+    """Return the commands of people, as far as their verbs are declared."""
+    return (
+        Command("list", "jobs that a query finds, newest first", _add_list, _list),
+        Command("show", "one job as it is", _add_show, _show),
+        *(_alone(verb.slug, verb) for verb in verbs.of_noun("job")),
+        *(_group(name, group) for name, group in GROUPS.items()),
+        *(_alone(f"{verb.slug}-deploy", verb) for verb in verbs.of_noun("deploy")),
+        Command("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
+    )
 
 
-def covered() -> set[str]:
-    """Every function of ``operate`` that has a command."""
-    found = set(ELSEWHERE) | set(SCHEDULES.values())
-    found |= {function for group in GROUPS.values() for function in group.acts.values()}
-    return found | {function for function, _ in JOB_ACTS.values()}
+def of_apps() -> tuple[Command, ...]:
+    """Return a command for each app that declares verbs."""
+    return tuple(_of_app(app) for app in verbs.apps())

@@ -1,4 +1,4 @@
-"""``manage.py jobs outbox``: see events that could not be told, and decide about them."""
+"""``manage.py jobs outbox``: see events that could not be published, and decide about them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import dataclasses
 import json
 import sys
 from argparse import ArgumentParser
+from typing import Any
 
-from jobs.cli.people import person
+from jobs.cli import acting, operating
 from jobs.cli.table import table
-from jobs.cli.verb import Options, Verb, positive_int
-from jobs.operate import outbox
+from jobs.cli.verb import Options, Verb
+from jobs.operate import outbox, verbs
 from jobs.operate.outbox import Waiting
 from jobs.states import OutboxState
 
 _ACTIONS = {
     "list": "events that failed or are parked, and what waits behind them",
-    "publish": "tell a failed or parked event next",
-    "park": "do not tell an event until somebody says so",
-    "discard": "never tell an event; what waits for it goes on",
 }
 
 
@@ -27,28 +25,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, words in _ACTIONS.items():
         action = actions.add_parser(name, help=words, description=words)
         action.add_argument("--json", action="store_true", help="answer in JSON")
-        if name == "list":
-            action.add_argument(
-                "--state",
-                action="append",
-                choices=[state.value for state in OutboxState],
-                help="events in this state instead; may be given more than once",
-            )
-        else:
-            action.add_argument(
-                "number", type=positive_int, metavar="NUMBER", help="as the list shows it"
-            )
-            action.add_argument("--reason", required=True, help="why, for the record")
+        action.add_argument(
+            "--state",
+            action="append",
+            choices=[state.value for state in OutboxState],
+            help="events in this state instead; may be given more than once",
+        )
+    for verb in verbs.of_noun("event"):
+        operating.add_action(actions, verb)
 
 
 def run(options: Options) -> int:
     action = options["action"]
     if action != "list":
-        decide = {"publish": outbox.publish, "park": outbox.park, "discard": outbox.discard}
-        decide[action](options["number"], by=person(), reason=options["reason"])
-        if options["json"]:
-            sys.stdout.write(json.dumps({"number": options["number"], "done": True}) + "\n")
-        return 0
+        return acting.act(operating.action_of("event", action), options, _say)
     found = outbox.events(*options["state"] or (), limit=outbox.LIMIT)
     if options["json"]:
         rows = [dataclasses.asdict(waiting) for waiting in found]
@@ -59,6 +49,11 @@ def run(options: Options) -> int:
     else:
         sys.stdout.write("Nothing is stuck.\n")
     return 0
+
+
+def _say(found: Any, options: Options) -> None:
+    if options["json"]:
+        sys.stdout.write(json.dumps({"number": options["number"], "done": True}) + "\n")
 
 
 def _row(waiting: Waiting) -> tuple[str, ...]:
@@ -73,4 +68,4 @@ def _row(waiting: Waiting) -> tuple[str, ...]:
     )
 
 
-VERB = Verb("outbox", "see events that could not be told, and decide", add_arguments, run)
+VERB = Verb("outbox", "see events that could not be published, and decide", add_arguments, run)

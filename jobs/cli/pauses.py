@@ -6,18 +6,15 @@ import json
 import sys
 from argparse import ArgumentParser
 
-from jobs.cli.people import person
-from jobs.cli.schedules import moment
+from jobs.cli import acting, operating
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
 from jobs.engine import closures
 from jobs.engine.closures import Stop
-from jobs.operate.pauses import pause, resume
+from jobs.operate import verbs
 
 _ACTIONS = {
     "list": "what is closed now, by pauses and by blackout windows",
-    "pause": "start nothing more of a scope; what runs runs on",
-    "resume": "let a paused scope go on",
 }
 
 
@@ -26,25 +23,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, words in _ACTIONS.items():
         action = actions.add_parser(name, help=words, description=words)
         action.add_argument("--json", action="store_true", help="answer in JSON")
-        if name != "list":
-            action.add_argument(
-                "scope", metavar="SCOPE", help="queue:NAME, kind:KIND, tenant:TENANT or key:KEY"
-            )
-            action.add_argument("--reason", required=True, help="why, for the record")
-        if name == "pause":
-            action.add_argument(
-                "--until",
-                type=moment,
-                metavar="TIME",
-                help="resume by itself then, like 2030-01-31T18:00+01:00",
-            )
+    for verb in verbs.of_noun("scope"):
+        operating.add_action(actions, verb)
 
 
 def run(options: Options) -> int:
-    if options["action"] == "pause":
-        pause(options["scope"], by=person(), reason=options["reason"], until=options["until"])
-    elif options["action"] == "resume":
-        resume(options["scope"], by=person(), reason=options["reason"])
+    if options["action"] != "list":
+        acting.call(operating.action_of("scope", options["action"]), options)
     found = closures.stops()
     if options["json"]:
         sys.stdout.write(json.dumps([as_data(stop) for stop in found], indent=2) + "\n")

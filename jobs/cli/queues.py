@@ -6,20 +6,21 @@ from argparse import ArgumentParser
 from typing import Any
 
 from jobs import scopes
+from jobs.cli import acting, operating
 from jobs.cli.answers import say_json, say_one, say_rows
 from jobs.cli.people import person
-from jobs.cli.schedules import moment
-from jobs.cli.verb import Options, Verb, positive_int
-from jobs.operate import overview, pauses
-from jobs.operate import queues as limits
+from jobs.cli.verb import Options
+from jobs.cli.verb import Verb as Command
+from jobs.operate import overview, verbs
+from jobs.operate.verbs import Verb
 
 _ACTIONS = {
-    "list": "every queue, what waits in it, for how long, and why nothing starts",
-    "pause": "start nothing more of it; what runs runs on",
-    "resume": "let it go on",
-    "override": "another limit than the usual one, until a moment or until it is ended",
-    "end-override": "the usual limit holds again",
+    "pause": "scope.pause",
+    "resume": "scope.resume",
+    "override": "limit.set",
+    "end-override": "limit.end_override",
 }
+"""Verbs that are done to the scope of a queue."""
 _COLUMNS = (
     "name", "paused", "waiting", "running", "scheduled", "retrying", "oldest", "slots", "limit",
 )  # fmt: skip
@@ -27,20 +28,17 @@ _COLUMNS = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, words in _ACTIONS.items():
-        action = actions.add_parser(name, help=words, description=words)
-        action.add_argument("--json", action="store_true", help="answer in JSON")
-        if name == "list":
-            continue
+    words = "every queue, what waits in it, for how long, and why nothing starts"
+    seen = actions.add_parser("list", help=words, description=words)
+    seen.add_argument("--json", action="store_true", help="answer in JSON")
+    for name, verb in _verbs().items():
+        action = operating.add_action(actions, verb, name, without=("scope",))
         action.add_argument("name", metavar="NAME", help="the queue's name")
-        action.add_argument("--reason", required=True, help="why, for the record")
-        if name in ("pause", "override"):
-            action.add_argument(
-                "--until", type=moment, metavar="TIME", help="until then, like 2030-01-31T18:00Z"
-            )
-        if name == "override":
-            action.add_argument("--at-once", type=positive_int, metavar="N", help="jobs at a time")
-            action.add_argument("--rate", metavar="RATE", help="like 100/s")
+
+
+def _verbs() -> dict[str, Verb]:
+    found = {name: verbs.find(verb) for name, verb in _ACTIONS.items()}
+    return {name: verb for name, verb in found.items() if verb is not None}
 
 
 def run(options: Options) -> int:
@@ -48,18 +46,11 @@ def run(options: Options) -> int:
     if action == "list":
         _list(is_json)
         return 0
-    who: dict[str, Any] = {"by": person(), "reason": options["reason"]}
     scope = scopes.checked(f"queue:{options['name']}")
     answer: dict[str, Any] = {"scope": scope}
-    if action == "pause":
-        pauses.pause(scope, until=options["until"], **who)
-    elif action == "resume":
-        answer["resumed"] = pauses.resume(scope, **who)
-    elif action == "override":
-        wanted = {name: options[name] for name in ("at_once", "rate", "until")}
-        limits.set_limit(scope, **wanted, **who)
-    else:
-        limits.end_override(scope, **who)
+    found = acting.call(_verbs()[action], options, {"scope": scope})
+    if action == "resume":
+        answer["resumed"] = found
     say_one(answer if is_json else "done", is_json)
     return 0
 
@@ -75,7 +66,7 @@ class _Row:
 
 
 def _list(is_json: bool) -> None:
-    found = overview.overview(by=person()).queues
+    found = overview.queues(by=person())
     if is_json:
         say_json([{"name": r.name, "paused": r.paused, "limit": r.limit, **_numbers(r)}
                   for r in found])  # fmt: skip
@@ -93,4 +84,4 @@ def _numbers(row: overview.QueueRow) -> dict[str, Any]:
             "oldest_seconds": depth.oldest, "slots": depth.slots}  # fmt: skip
 
 
-VERB = Verb("queues", "see queues; pause, resume and limit one", add_arguments, run)
+VERB = Command("queues", "see queues; pause, resume and limit one", add_arguments, run)

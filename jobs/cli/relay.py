@@ -22,4 +22,5 @@ VERB = Verb(
     "move events into the feed (any number may run; dispatchers do it, too)",
     add_arguments,
     run,
+    is_service=True,
 )

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
 
-from jobs.cli.verb import Options, Verb, add_sizes, positive_int, weighted_queues
-from jobs.cli.web import address
+from jobs.cli import ports, web
+from jobs.cli.groups import WORKERS, declared, get
+from jobs.cli.verb import SIZES, Options, Verb, add_sizes, positive_int, weighted_queues
 from jobs.engine.foreman import Foreman, Program, manage
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--web",
-        type=address,
+        type=web.address,
         metavar="[HOST:]PORT",
         help="serve pages, API and live events, too, at this address",
     )
     parser.add_argument(
-        "--workers", type=positive_int, default=1, metavar="N", help="workers (default: 1)"
+        "--workers",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="workers, of each group (default: 1)",
     )
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
         "--queues",
         type=_checked_queues,
         metavar="NAME[:WEIGHT],…",
-        help="queues of the workers (default: every queue that a handler names)",
+        help=f"queues of the workers (default: the groups in {WORKERS}; without any, every queue "
+        "that a handler names)",
+    )
+    what.add_argument(
+        "--group",
+        action="append",
+        metavar="NAME",
+        help=f"start this group of {WORKERS} and not the others; may be given more than once",
     )
     add_sizes(parser, "executors of each worker")
 
@@ -36,19 +50,32 @@ def _checked_queues(text: str) -> str:
 
 def programs(options: Options) -> list[Program]:
     """What is to be kept running."""
-    arguments = [f"--{n}={options[n]}" for n in ("concurrency", "processes")]
-    if options["queues"]:
-        arguments.append(f"--queues={options['queues']}")
-    found = [manage("dispatcher", "jobs", "dispatch")]
-    for number in range(1, options["workers"] + 1):
-        found.append(manage(f"worker-{number}", "jobs", "worker", *arguments))
+    found = [manage("dispatcher", "jobs", "dispatch"), *_workers(options)]
     if options["web"]:
         found.append(manage("web", "jobs", "web", options["web"]))
     return found
 
 
+def _workers(options: Options) -> Iterator[Program]:
+    sizes = [f"--{name}={options[name]}" for name in SIZES if options[name]]
+    if options["queues"]:
+        sizes.append(f"--queues={options['queues']}")
+    chosen = options["group"] or ([] if options["queues"] else [*declared()])
+    names = dict.fromkeys(get(name).name for name in chosen)
+    for number in range(1, options["workers"] + 1):
+        if not names:
+            yield manage(f"worker-{number}", "jobs", "worker", *sizes)
+        for name in names:
+            yield manage(f"{name}-{number}", "jobs", "worker", f"--group={name}", *sizes)
+
+
 def run(options: Options) -> int:
-    return Foreman(programs(options), _print).run()
+    foreman = Foreman(programs(options), _print)
+    if options["web"]:
+        web.application()
+        ports.check_free(options["web"])
+        foreman.say(f"pages are served at http://{options['web']}/")
+    return foreman.run()
 
 
 def _print(text: str) -> None:
@@ -56,4 +83,10 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-VERB = Verb("run", "run dispatcher, workers and perhaps a web server", add_arguments, run)
+VERB = Verb(
+    "run",
+    "run dispatcher, workers and perhaps a web server",
+    add_arguments,
+    run,
+    is_service=True,
+)

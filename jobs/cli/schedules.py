@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
+from jobs.cli import acting, operating
 from jobs.cli.people import person
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.models import Schedule
-from jobs.operate import schedules, sight
+from jobs.operate import schedules, sight, verbs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,60 +25,49 @@ def add_arguments(parser: ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="answer in JSON")
         if name != "list":
             action.add_argument("name", metavar="NAME", help="the schedule's name")
-        if name in ("pause", "resume", "run-now"):
-            action.add_argument("--reason", required=True, help="why, for the record")
-        if name == "pause":
-            action.add_argument(
-                "--until",
-                type=moment,
-                metavar="TIME",
-                help="resume by itself then, like 2030-01-31T18:00+01:00",
-            )
         if name == "preview":
             action.add_argument(
                 "--count", type=positive_int, default=5, metavar="N", help="slots (default: 5)"
             )
-    from jobs.cli import acting, operating
-
-    for name, function in operating.SCHEDULES.items():
-        words = (operating.load(function).__doc__ or "").split("\n")[0]
-        action = actions.add_parser(name, help=words, description=words)
-        acting.add_parameters(action, operating.load(function))
+    for verb in verbs.of_noun("schedule"):
+        operating.add_action(actions, verb)
 
 
 _ACTIONS = {
     "list": "every schedule and its next slot",
     "show": "one schedule as it is",
-    "pause": "stop making jobs",
-    "resume": "go on with the next slot",
-    "run-now": "make one job beside the slots",
     "preview": "the next slots",
 }
 
 
-def moment(text: str) -> datetime:
-    """An argument like ``2030-01-31T18:00+01:00``."""
-    try:
-        value = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no time; write it like 2030-01-31T18:00Z") from None
-    if value.utcoffset() is None:
-        raise ArgumentTypeError(f"{text!r} needs a time zone, like 2030-01-31T18:00Z")
-    return value
-
-
 def run(options: Options) -> int:
-    from jobs.cli import acting, operating
-
-    if options["action"] in operating.SCHEDULES:
-        return acting.act(operating.load(operating.SCHEDULES[options["action"]]), options)
-    content, text = _done(options)
-    sys.stdout.write(json.dumps(content, indent=2) + "\n" if options["json"] else text)
+    action = options["action"]
+    if action not in _ACTIONS:
+        return acting.act(operating.action_of("schedule", action), options, _SAY.get(action))
+    _write(*_seen(options), options)
     return 0
 
 
-def _done(options: Options) -> tuple[Any, str]:
-    """What the action answers, as data and as text."""
+def _write(content: Any, text: str, options: Options) -> None:
+    sys.stdout.write(json.dumps(content, indent=2) + "\n" if options["json"] else text)
+
+
+def _say_schedule(found: Schedule, options: Options) -> None:
+    data = as_data(found)
+    _write(data, _fields(data), options)
+
+
+def _say_job(job_id: UUID, options: Options) -> None:
+    _write({"job_id": str(job_id)}, f"{job_id}\n", options)
+
+
+_SAY: Mapping[str, acting.Say] = {
+    "pause": _say_schedule, "resume": _say_schedule, "run-now": _say_job,
+}  # fmt: skip
+
+
+def _seen(options: Options) -> tuple[Any, str]:
+    """What is asked for, as data and as text."""
     action = options["action"]
     if action == "list":
         every = list(sight.schedules(person()).order_by("name"))
@@ -84,17 +76,12 @@ def _done(options: Options) -> tuple[Any, str]:
     if action == "preview":
         slots = [slot.isoformat() for slot in schedules.preview(name, options["count"])]
         return slots, "".join(f"{slot}\n" for slot in slots)
-    if action == "run-now":
-        job_id = str(schedules.run_now(name, by=person(), reason=options["reason"]))
-        return {"job_id": job_id}, f"{job_id}\n"
-    if action == "pause":
-        found = schedules.pause(name, by=person(), reason=options["reason"], until=options["until"])
-    elif action == "resume":
-        found = schedules.resume(name, by=person(), reason=options["reason"])
-    else:
-        found = schedules.find(name)
-    data = as_data(found)
-    return data, table(("FIELD", "VALUE"), [(k, _word(v)) for k, v in data.items()])
+    data = as_data(schedules.find(name))
+    return data, _fields(data)
+
+
+def _fields(data: Mapping[str, Any]) -> str:
+    return table(("FIELD", "VALUE"), [(k, _word(v)) for k, v in data.items()])
 
 
 def as_data(s: Schedule) -> dict[str, Any]:
@@ -115,13 +102,13 @@ def as_data(s: Schedule) -> dict[str, Any]:
         "paused_reason": s.paused_reason,
         "paused_until": _iso(s.paused_until),
         "last_slot": _iso(s.last_slot),
-        "next_slot": _iso(s.next_slot),
+        "next_slot": _iso(schedules.coming(s)),
         "error": s.error,
     }
 
 
 def _list(every: list[Schedule]) -> str:
-    rows = [(s.name, _rule(s), _status(s), _word(_iso(s.next_slot)), s.kind) for s in every]
+    rows = [(s.name, _rule(s), _status(s), _word(_iso(schedules.coming(s))), s.kind) for s in every]
     return table(("SCHEDULE", "RULE", "STATUS", "NEXT SLOT", "KIND"), rows)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.names import name_problem
+from jobs import groups
+from jobs.cli.groups import WORKERS
+from jobs.engine import capacity
 
 Options = Mapping[str, Any]
 
@@ -21,6 +23,10 @@ class Verb:
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Options], int]
     """Answers the exit code."""
+    is_service: bool = False
+    """Whether it runs until it is stopped, and so has to write its log somewhere."""
+    is_checked: bool = True
+    """Whether the checks of the project come first."""
 
 
 def positive_int(text: str) -> int:
@@ -35,36 +41,30 @@ def positive_int(text: str) -> int:
 
 
 def weighted_queues(text: str) -> tuple[tuple[str, int], ...]:
-    """An argument like ``email,default:2``: names, each with an optional weight.
+    """An argument like ``email,default:2``: names, each with an optional weight."""
+    try:
+        return groups.weighted(text.split(","))
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
-    Names may contain colons themselves; only a last part that is a number is a weight.
-    """
-    queues: dict[str, int] = {}
-    for item in text.split(","):
-        name, _, last = item.strip().rpartition(":")
-        if name and last.isascii() and last.isdigit():
-            weight = int(last[:9])
-        else:
-            name, weight = item.strip(), 1
-        if problem := name_problem(name):
-            raise ArgumentTypeError(f"queue {problem}")
-        if not 1 <= weight <= 1000:
-            raise ArgumentTypeError(f"the weight of {name!r} must lie between 1 and 1000")
-        if name in queues:
-            raise ArgumentTypeError(f"queue {name!r} is given twice")
-        queues[name] = weight
-    return tuple(queues.items())
+
+SIZES = {"concurrency": capacity.CONCURRENCY, "processes": 2}
+"""Of a worker, unless the command line or its group declares others."""
 
 
 def add_sizes(parser: ArgumentParser, executors: str) -> None:
     """The command takes how many executors there are, and how much each does at a time."""
+    group = f"(default: {{}}, or that of its group in {WORKERS})"
     parser.add_argument(
         "--concurrency",
         type=positive_int,
-        default=8,
         metavar="N",
-        help="handlers that one executor runs at the same time (default: 8)",
+        help="handlers that one executor runs at the same time "
+        + group.format(SIZES["concurrency"]),
     )
     parser.add_argument(
-        "--processes", type=positive_int, default=2, metavar="N", help=f"{executors} (default: 2)"
+        "--processes",
+        type=positive_int,
+        metavar="N",
+        help=f"{executors} {group.format(SIZES['processes'])}",
     )

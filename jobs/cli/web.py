@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gc
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
+from django.apps import apps
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from jobs.cli.verb import Options, Verb
 from jobs.errors import ConfigError
 
 GRACE = 3
 """Seconds that requests under way have when the server is told to end."""
+SWITCH = 0.001
+"""Seconds for which one thread computes while others could; Python's own are 0.005."""
 
 
 def address(text: str) -> str:
@@ -35,25 +41,49 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def application() -> str:
+    """Return ASGI_APPLICATION; raise ConfigError if it is not set."""
     name = getattr(settings, "ASGI_APPLICATION", None)
-    if not name:
-        raise ConfigError("set ASGI_APPLICATION, like 'config.asgi.application'")
+    if name:
+        return str(name)
+    package = str(getattr(settings, "ROOT_URLCONF", "")).rpartition(".")[0] or "yourproject"
+    raise ConfigError(
+        f"the web server needs the setting ASGI_APPLICATION, such as '{package}.asgi.application'"
+    )
+
+
+def served(name: str) -> Any:
+    """Return what uvicorn serves: with DEBUG, static files too, as ``runserver`` does."""
+    if settings.DEBUG and apps.is_installed("django.contrib.staticfiles"):
+        from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
+
+        with suppress(ImportError):  # of which uvicorn says what is wrong
+            return ASGIStaticFilesHandler(import_string(name))
+    module, _, attribute = name.rpartition(".")
+    with suppress(ImportError):
+        import_module(module)
+    return f"{module}:{attribute}"
+
+
+def run(options: Options) -> int:
     import uvicorn
 
-    module, _, attribute = name.rpartition(".")
-    with suppress(ImportError):  # of which uvicorn says what is wrong
-        import_module(module)
+    from jobs.cli import protocols
+
+    app = served(application())
     # What is there by now stays: looking through it for garbage would stop everybody for a while.
     gc.collect()
     gc.freeze()
+    # Whoever waits for the database takes turns with whoever computes: each turn costs this much.
+    sys.setswitchinterval(SWITCH)
     host, _, port = options["address"].rpartition(":")
     try:
         uvicorn.run(
-            f"{module}:{attribute}",
+            app,
             host=host.strip("[]"),
             port=int(port),
-            ws="websockets-sansio",
+            http=protocols.Http,  # httptools would take headers without an end
+            ws=protocols.Socket,
             ws_per_message_deflate=False,  # each client would have a compressor, for the same words
             ws_max_size=4096,  # clients have nothing to say
             lifespan="off",
@@ -66,4 +96,10 @@ def run(options: Options) -> int:
     return 0
 
 
-VERB = Verb("web", "serve pages, API and live events (ASGI, by uvicorn)", add_arguments, run)
+VERB = Verb(
+    "web",
+    "serve pages, API and live events (ASGI, by uvicorn)",
+    add_arguments,
+    run,
+    is_service=True,
+)

@@ -1,7 +1,8 @@
 """Admission: the limits that code declares are the rows under which dispatchers count.
 
-A limit of a queue is declared in ``JOBS["QUEUES"]``, one of a kind or of its keys at the handler.
-The rows belong to the database, so that every dispatcher of the fleet counts under the same lock.
+A limit of a queue is declared by ``jobs.queue`` or in ``JOBS["QUEUES"]``, one of a kind or of its
+keys at the handler. The rows belong to the database, so that every dispatcher of the fleet counts
+under the same lock.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from jobs import conf, registry
-from jobs.engine import sql
+from jobs import queues, registry
+from jobs.engine import meters, sql
 from jobs.limits import Limit
 
 SYNC_INTERVAL = 30.0
@@ -33,8 +34,9 @@ class Closing:
 
 def declared() -> dict[str, Limit]:
     """The limits that code declares, by scope; ``key:<kind>`` is the model for the kind's keys."""
-    found = {f"queue:{name}": limit for name, limit in conf.settings().QUEUES.items()}
-    for handler in registry.handlers():
+    handlers = registry.handlers()  # first: their modules declare queues, too
+    found = {f"queue:{name}": limit for name, limit in queues.limits().items()}
+    for handler in handlers:
         if handler.limit is not None:
             found[f"kind:{handler.kind}"] = handler.limit
         if handler.per_key is not None:
@@ -108,6 +110,7 @@ def sync_limits() -> None:
             sql.run(_KEYS)
             sql.run(_VANISHED, [scopes, scopes])
         sql.run(_IDLE, [IDLE_KEYS])
+        meters.forget_idle()
 
     sql.repeating(write)
 

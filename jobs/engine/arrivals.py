@@ -79,6 +79,7 @@ def tally() -> tuple[int, int]:
     with transaction.atomic(using=sql.alias()):
         if sql.rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK]) == [(False,)]:
             return 0, 0
+        sql.rows(sql.NO_JIT)
         counted = sql.run(_COUNT)
         # A quarter is summed up once: not before all of its minutes have their number.
         return counted, 0 if counted == AT_ONCE else sql.run(_SUM)

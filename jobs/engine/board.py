@@ -1,7 +1,8 @@
 """The board: memory that a worker's processes share, where each executor shows what it runs.
 
 The supervisor reads deadlines from it, and learns from it what a dead executor was doing. It
-writes back one word per slot: the reason why the job running there has to stop.
+writes back one word per slot: the reason why the job running there has to stop. A slot goes on
+showing its job after the handler has returned, until the outcome is on the job's row.
 """
 
 from __future__ import annotations
@@ -37,23 +38,25 @@ class StopReason(IntEnum):
         return self.name.lower()
 
 
-# An executor's head: its owner id, until when its lease lasts, its last sign of life.
-_HEAD = struct.Struct("<16sdd")
+# An executor's head: its owner id, until when its lease lasts, its last sign of life, whether it
+# has to be replaced. In the keeper's head, the last is the number of deaths that it has reported.
+_HEAD = struct.Struct("<16sddQ")
 _HEAD_SIZE = 64
 # A slot: sequence number of its job, stop word (sequence << 8 | reason), attempt, job, token,
-# started, deadline.
-_SLOT = struct.Struct("<QQq16s16sdd")
+# started, deadline, grace, whether it runs in a process of its own.
+_SLOT = struct.Struct("<QQq16s16sddd?")
 _SLOT_SIZE = 96
 _SEQ = struct.Struct("<Q")
 _STOP_AT = 8
 _REASON, _FORCED = 0x7F, 0x80
-_BODY = struct.Struct("<q16s16sdd")
+_BODY = struct.Struct("<q16s16sddd?")
 _BODY_AT = 16
 _DOUBLE = struct.Struct("<d")
 _LEASE_AT = 16
 _BEAT_AT = 24
+_WORN_AT = _REPORTED_AT = 32
 
-IDLE, BUSY = b"\0", b"\1"
+IDLE, BUSY, RETURNED = b"\0", b"\1", b"\2"
 UNOPENED, LOST = 0.0, -1.0
 """Instead of a lease's end: not opened yet, lost for good."""
 NOBODY = UUID(int=0)
@@ -70,6 +73,10 @@ class Running:
     attempt: int
     started: float
     deadline: float
+    grace: float
+    """Seconds that it has after its deadline."""
+    isolated: bool
+    """Whether it runs in a process of its own, which its executor ends."""
     stop: StopReason
     forced: bool
 
@@ -79,17 +86,19 @@ class Board:
 
     def __init__(self, executors: int, slots: int) -> None:
         self.executors, self.slots = executors, slots
+        self.keeper = executors
+        """The keeper's place among the executors; it has a beat and no slots."""
         self._flags_at = 0
         self._heads_at = executors * slots
         self._heads_at += -self._heads_at % 64
-        self._slots_at = self._heads_at + executors * _HEAD_SIZE
+        self._slots_at = self._heads_at + (executors + 1) * _HEAD_SIZE
         self._memory = mmap.mmap(-1, self._slots_at + executors * slots * _SLOT_SIZE)
 
     def assign(self, executor: int, owner: UUID) -> None:
         """The executor's part is blank and belongs to the owner, whose lease is to be opened."""
         start = self._flags_at + executor * self.slots
         self._memory[start : start + self.slots] = IDLE * self.slots
-        _HEAD.pack_into(self._memory, self._head(executor), owner.bytes, UNOPENED, now())
+        _HEAD.pack_into(self._memory, self._head(executor), owner.bytes, UNOPENED, now(), 0)
 
     def owner(self, executor: int) -> UUID:
         """Whose part it is; NOBODY where it is free."""
@@ -103,15 +112,42 @@ class Board:
         _DOUBLE.pack_into(self._memory, self._head(executor) + _LEASE_AT, until)
 
     def beat(self, executor: int) -> None:
-        """The executor's main loop went round once more."""
+        """The executor's (or keeper's) main loop went round once more."""
         _DOUBLE.pack_into(self._memory, self._head(executor) + _BEAT_AT, now())
 
     def last_beat(self, executor: int) -> float:
         beat: float = _DOUBLE.unpack_from(self._memory, self._head(executor) + _BEAT_AT)[0]
         return beat
 
+    def wear_out(self, executor: int) -> None:
+        """The executor cannot go on for long, and asks for a successor."""
+        _SEQ.pack_into(self._memory, self._head(executor) + _WORN_AT, 1)
+
+    def is_worn_out(self, executor: int) -> bool:
+        """Return whether the executor has asked for a successor."""
+        return bool(_SEQ.unpack_from(self._memory, self._head(executor) + _WORN_AT)[0])
+
+    @property
+    def reported(self) -> int:
+        """How many deaths all keepers together have reported."""
+        count: int = _SEQ.unpack_from(self._memory, self._head(self.keeper) + _REPORTED_AT)[0]
+        return count
+
+    def note_report(self) -> None:
+        """The keeper has reported one more death."""
+        at = self._head(self.keeper) + _REPORTED_AT
+        _SEQ.pack_into(self._memory, at, self.reported + 1)
+
     def begin(
-        self, executor: int, slot: int, job_id: UUID, token: UUID, attempt: int, timeout: float
+        self,
+        executor: int,
+        slot: int,
+        job_id: UUID,
+        token: UUID,
+        attempt: int,
+        timeout: float,
+        grace: float = 0.0,
+        isolated: bool = False,
     ) -> int:
         """The slot shows the job; answers the sequence number by which it can be stopped."""
         at = self._slot(executor, slot)
@@ -125,11 +161,17 @@ class Board:
             token.bytes,
             started,
             started + timeout,
+            grace,
+            isolated,
         )
         _SEQ.pack_into(self._memory, at, seq)
         # Last: whoever sees the flag sees the rest.
         self._memory[self._flags_at + executor * self.slots + slot] = 1
         return seq
+
+    def hold(self, executor: int, slot: int) -> None:
+        """Show the slot's job as one whose handler has returned and whose outcome is unwritten."""
+        self._memory[self._flags_at + executor * self.slots + slot] = 2
 
     def end(self, executor: int, slot: int) -> None:
         """The slot shows nothing."""
@@ -137,20 +179,19 @@ class Board:
 
     def busy(self, executor: int) -> int:
         """How many slots of the executor run something."""
-        start = self._flags_at + executor * self.slots
-        return self._memory[start : start + self.slots].count(BUSY)
+        return self._flags(executor).count(BUSY)
+
+    def unwritten(self, executor: int) -> list[UUID]:
+        """Return the jobs whose handler has returned and whose outcome is not on their row."""
+        at = [self._slot(executor, slot) for slot in _places(self._flags(executor), RETURNED)]
+        return [UUID(bytes=_SLOT.unpack_from(self._memory, place)[3]) for place in at]
 
     def running(self, executor: int) -> Iterator[Running]:
         """What the executor's busy slots show."""
-        start = self._flags_at + executor * self.slots
-        flags = self._memory[start : start + self.slots]
-        if BUSY not in flags:
-            return
-        for slot in range(self.slots):
-            if not flags[slot]:
-                continue
+        for slot in _places(self._flags(executor), BUSY):
             at = self._slot(executor, slot)
-            seq, stop, attempt, job, token, started, deadline = _SLOT.unpack_from(self._memory, at)
+            seq, stop, *body = _SLOT.unpack_from(self._memory, at)
+            attempt, job, token, started, deadline, grace, isolated = body
             if seq != _SEQ.unpack_from(self._memory, at)[0]:
                 continue  # it went on to another job while we were reading
             meant = stop >> 8 == seq
@@ -162,6 +203,8 @@ class Board:
                 attempt,
                 started,
                 deadline,
+                grace,
+                isolated,
                 StopReason(stop & _REASON) if meant else StopReason.NONE,
                 meant and bool(stop & _FORCED),
             )
@@ -180,11 +223,28 @@ class Board:
 
     def stop_reason(self, executor: int, slot: int, seq: int) -> StopReason:
         """Why the job with this sequence number has to stop, if it has to."""
+        return self.stop_order(executor, slot, seq)[0]
+
+    def stop_order(self, executor: int, slot: int, seq: int) -> tuple[StopReason, bool]:
+        """Return why the job with this sequence number has to stop, and whether by force."""
         word: int = _SEQ.unpack_from(self._memory, self._slot(executor, slot) + _STOP_AT)[0]
-        return StopReason(word & _REASON) if word >> 8 == seq else StopReason.NONE
+        if word >> 8 != seq:
+            return StopReason.NONE, False
+        return StopReason(word & _REASON), bool(word & _FORCED)
+
+    def _flags(self, executor: int) -> bytes:
+        start = self._flags_at + executor * self.slots
+        return self._memory[start : start + self.slots]
 
     def _head(self, executor: int) -> int:
         return self._heads_at + executor * _HEAD_SIZE
 
     def _slot(self, executor: int, slot: int) -> int:
         return self._slots_at + (executor * self.slots + slot) * _SLOT_SIZE
+
+
+def _places(flags: bytes, flag: bytes) -> Iterator[int]:
+    place = flags.find(flag)
+    while place >= 0:
+        yield place
+        place = flags.find(flag, place + 1)

@@ -17,10 +17,11 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import registry
-from jobs.engine import admission, letters, minutes, outbox, pushes, rq, sql
+from jobs.engine import admission, letters, minutes, outbox, pushes, reports, rq, sql
 from jobs.engine.admission import Closing
 from jobs.engine.flow import PRIORITY_STEP_MS, Flow
 from jobs.engine.minutes import Note
+from jobs.engine.reports import Report
 from jobs.events import Message
 from jobs.fingerprints import fingerprint
 from jobs.ids import uuid7
@@ -146,6 +147,8 @@ def settle_successes(successes: Sequence[Success], worker: str) -> set[UUID]:
             took.setdefault((s.claim.kind, s.claim.queue), []).append(s.seconds)
     for (kind, queue), seconds in took.items():
         minutes.recorder.note_successes(kind, queue, seconds)
+    if reports.log.isEnabledFor(logging.DEBUG):
+        reports.reporter.put([_success_report(s) for s in successes if s.claim.id in accepted])
     return accepted
 
 
@@ -162,8 +165,8 @@ WITH d AS MATERIALIZED (SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[],
     %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[], %s::interval[])
   AS t(id, token, target, why, delay, failed, crashed, released, preempted, outcome, reason,
     error_class, message, traceback, bury, fingerprint, lines, stay)),
-l AS MATERIALIZED (SELECT d.*, j.cancel_requested_at IS NOT NULL AND target = 'pending'
-      AS cancelled, jobs_clock() AS now
+l AS MATERIALIZED (SELECT d.*, j.owner AS held_by, j.cancel_requested_at IS NOT NULL
+      AND target = 'pending' AS cancelled, jobs_clock() AS now
   FROM jobs_job j JOIN d USING (id)
   WHERE j.state = 'running' AND j.token = d.token ORDER BY j.id FOR NO KEY UPDATE OF j),
 m AS (UPDATE jobs_job j SET
@@ -186,11 +189,14 @@ m AS (UPDATE jobs_job j SET
     preempt_asked_at = CASE WHEN j.preempted_by <> '00000000-0000-0000-0000-000000000000'
       THEN j.preempt_asked_at END
   FROM l WHERE j.id = l.id
-  RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow),
+  RETURNING j.id, j.kind, j.queue, j.tenant, j.state, j.attempt, j.started_at, j.reason, j.flow,
+    j.correlation_id),
 a AS (INSERT INTO jobs_attempt (job_id, number, outcome, error_class, message, traceback, lines,
     worker, started_at, ended_at)
-  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, l.lines, %s,
-    m.started_at, l.now
+  SELECT m.id, m.attempt, l.outcome, l.error_class, l.message, l.traceback, l.lines,
+    -- A lost attempt was that of the worker that held the job, whoever has found it.
+    coalesce((SELECT e.worker FROM jobs_lease e WHERE e.owner = l.held_by
+      AND l.outcome = 'lost'), %s), m.started_at, l.now
   FROM m JOIN l USING (id) WHERE l.outcome IS NOT NULL
   ON CONFLICT (job_id, number) DO NOTHING),
 b AS (INSERT INTO jobs_deadletter (job_id, kind, queue, tenant, attempt, reason, fingerprint,
@@ -218,7 +224,8 @@ g AS (UPDATE jobs_cause k SET state = 'open', ignored_until = NULL, reopened = k
   FROM (SELECT DISTINCT fingerprint, now FROM c) c WHERE k.fingerprint = c.fingerprint
     AND (k.state = 'resolved' OR k.state = 'ignored' AND k.ignored_until <= c.now))
 SELECT m.id, m.state, m.flow, m.kind, m.queue,
-  greatest(0, extract(epoch FROM l.now - m.started_at))::float8
+  greatest(0, extract(epoch FROM l.now - m.started_at))::float8, m.tenant, m.attempt,
+  m.correlation_id
 FROM m JOIN l USING (id)
 """
 
@@ -250,12 +257,57 @@ def settle_endings(endings: Sequence[Ended], worker: str) -> dict[UUID, JobState
 
     moved = sql.repeating(write)
     minutes.recorder.note(_notes(moved, endings))
+    reports.reporter.put(_reports(moved, endings))
     return {row[0]: JobState(row[1]) for row in moved}
+
+
+_REPEATED = """
+SELECT j.id, j.state, j.flow, j.kind, j.queue, 0, j.tenant, j.attempt, j.correlation_id
+FROM jobs_job j JOIN unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[])
+  AS d(id, token, state, error) ON j.id = d.id AND j.token = d.token AND j.state = d.state
+  AND j.error = left(d.error, 1000)
+"""
+
+
+def report_repeated(endings: Sequence[Ended]) -> None:
+    """Report those endings that were written before, by a write whose COMMIT answer was lost.
+
+    Whoever else has settled such a job has reported that; its error is another one.
+    """
+    failed = [ended for ended in endings if ended.fault is not None]
+    rows = [_ended_row(ended) for ended in failed]
+    if rows:
+        parameters = [
+            [row[0] for row in rows],
+            [row[1] for row in rows],
+            [row[2] for row in rows],
+            [f"{row[11]}: {row[12]}" for row in rows],
+        ]
+        reports.reporter.put(_reports(sql.bound_rows(_REPEATED, parameters), failed))
+
+
+def _reports(moved: Sequence[sql.Row], endings: Sequence[Ended]) -> list[Report]:
+    by_id = {ended.id: ended for ended in endings}
+    return [
+        Report(
+            job_id, kind, queue, tenant, attempt, correlation_id, JobState(state),
+            by_id[job_id].move, by_id[job_id].fault,
+        )
+        for job_id, state, _, kind, queue, _, tenant, attempt, correlation_id in moved
+    ]  # fmt: skip
+
+
+def _success_report(success: Success) -> Report:
+    claim = success.claim
+    return Report(
+        claim.id, claim.kind, claim.queue, claim.tenant, claim.attempt, claim.correlation_id,
+        JobState.SUCCEEDED, seconds=success.seconds,
+    )  # fmt: skip
 
 
 def _notes(moved: Sequence[sql.Row], endings: Sequence[Ended]) -> Iterator[Note]:
     by_id = {ended.id: ended for ended in endings}
-    for job_id, state, _, kind, queue, seconds in moved:
+    for job_id, state, _, kind, queue, seconds, *_ in moved:
         ended = by_id[job_id]
         how = minutes.outcome(JobState(state), ended.move.attempt, ended.ending)
         buried = state == JobState.FAILED and ended.wants_dead_letter

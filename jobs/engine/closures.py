@@ -111,19 +111,23 @@ def stops() -> list[Stop]:
 
 
 _STOPS = """
-SELECT jobs_clock(), NULL::bigint, NULL, '', '', NULL::timestamptz, NULL::timestamptz,
+WITH moment AS (SELECT coalesce(%s::timestamptz, jobs_clock()) AS at)
+SELECT (SELECT at FROM moment), NULL::bigint, NULL, '', '', NULL::timestamptz, NULL::timestamptz,
   NULL::time, NULL::time, '', NULL::int[]
 UNION ALL (SELECT NULL, NULL, scope, reason, by, until, created_at, NULL, NULL, '', NULL
   FROM jobs_pause
-  WHERE until IS NULL OR until > jobs_clock() ORDER BY scope)
+  WHERE until IS NULL OR until > (SELECT at FROM moment) ORDER BY scope)
 UNION ALL (SELECT NULL, id, scope, reason, '', NULL, NULL, start, "end", time_zone,
   days::int[] FROM jobs_blackout WHERE enabled ORDER BY scope, id)
 """
 
 
-def look() -> tuple[datetime, list[Stop]]:
-    """The moment, and every reason for which something is closed then, by scope."""
-    rows = sql.rows(_STOPS)
+def look(at: datetime | None = None) -> tuple[datetime, list[Stop]]:
+    """Return the moment, now unless given, and every reason for which something is closed then.
+
+    Of a moment to come it is assumed that pauses stay as they are.
+    """
+    rows = sql.rows(_STOPS, [at])
     [moment] = [row[0] for row in rows if row[0] is not None]
     found = []
     for now, number, scope, reason, by, until, since, *columns in rows:
@@ -135,6 +139,28 @@ def look() -> tuple[datetime, list[Stop]]:
             until = None if end is NEVER else end
             found.append(Stop(scope, "blackout", until, reason, blackout=number))
     return moment, sorted(found, key=lambda stop: stop.scope)
+
+
+_CHAIN = 100
+"""Closures one behind the other that are followed."""
+
+
+def closed_until(wanted: Iterable[str], at: datetime | None = None) -> datetime | None:
+    """Return when all of the scopes are open, if any is closed at the moment.
+
+    ``NEVER`` where nobody knows. What begins before the first ends counts as well.
+    """
+    mine, found = set(wanted), None
+    for _ in range(_CHAIN):
+        ends = [s.until for s in look(at)[1] if mine & set(scopes.spellings(s.scope))]
+        if not ends:
+            break
+        found = at = max(end or NEVER for end in ends)
+        if at == NEVER:
+            break
+    else:
+        return NEVER
+    return found
 
 
 def window(start: object, end: object, time_zone: str, days: Iterable[int]) -> Window:
@@ -201,11 +227,23 @@ def _write(wanted: dict[str, tuple[datetime | None, str]]) -> Changes:
     return Changes(tuple(sorted(set(wanted) - set(there))), tuple(old))
 
 
+_WOKEN = 10_000
+"""Jobs of a limit key that are woken at once; each that ends wakes another."""
+_WAKE = """
+WITH best AS MATERIALIZED (SELECT id FROM jobs_job
+  WHERE limit_key = %s AND state = 'pending' AND wait = 2
+  ORDER BY rank, id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_job j SET wait = 0 FROM best WHERE j.id = best.id
+"""
+
+
 def _follow(changes: Changes) -> None:
-    keys = [name for what, name in map(scopes.split, changes.opened) if what == "key"]
-    if keys:
-        # By a statement of its own, whose snapshot sees what dispatchers have put aside.
+    opened = [scopes.split(scope) for scope in changes.opened]
+    # By statements of their own, whose snapshots see what dispatchers have put aside.
+    if keys := [name for what, name in opened if what == "key"]:
         sql.rows("SELECT jobs_wake_keys(%s)", [keys])
+    for key in (name for what, name in opened if what == "limit_key"):
+        sql.run(_WAKE, [key, _WOKEN])
     if changes.opened:
         claims.nudge()
     if changes.closed:

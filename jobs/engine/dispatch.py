@@ -11,14 +11,19 @@ import logging
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from django.db import Error, transaction
 
 from jobs import conf
-from jobs.engine import admission, closures, leases, presence, rq, sql
+from jobs.engine import admission, closures, leases, presence, process, reports, rq, sql
+from jobs.engine.duties import Duties
+from jobs.engine.outage import outage
 from jobs.engine.reconcile import Reconciler
+from jobs.engine.seldom import Seldom
 
 log = logging.getLogger("jobs.dispatch")
 
@@ -28,7 +33,6 @@ DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
 """A list holds so many seconds of work, by the measured pace."""
 LIVE_INTERVAL = 0.25
-STOCK_INTERVAL = 1.0
 BUSY_PAUSE = 0.004
 
 
@@ -71,58 +75,64 @@ class Dispatcher:
     def __init__(self, name: str) -> None:
         self._name = name
         self._feeds: dict[str, _Feed] = {}
-        self._live_at = self._stock_at = 0.0
+        self._live_at = 0.0
         self._synced_at: float | None = None
         self._rated_keys: list[str] = []
-        self._stock_workers = rq.StockWorkers()
-        self._stock: dict[str, int] = {}
         self._known: set[str] = set()
         self._stopping = False
-        self._reconciler = Reconciler(name)
+        self._seldom = Seldom(log)
+        self._duties = Duties(log)
+        self._reconciler = Reconciler(name, self._duties)
 
     def run(self) -> None:
         """Works until told to stop, through any outage of either database."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        process.on_hangup(self._on_signal)
         presence.introduce("dispatch", self._name)
         log.info("dispatcher %s feeds the queues", self._name)
+        reports.reporter.defer()
         while not self._stopping:
             try:
                 self.round()
                 self._wait()
-            except Error as error:
-                self._recover(error)
             except rq.Unavailable as error:
-                log.warning("Redis is away: %s", error)
+                outage.begin(error)
+                if isinstance(error, rq.Refused):
+                    self._seldom.warning("refused", "Redis refuses: %s", error)
                 time.sleep(0.2)
+            except Exception as error:
+                self._recover(error)
+        reports.reporter.finish()
         log.info("dispatcher %s is gone", self._name)
 
-    def _recover(self, error: Error) -> None:
-        if sql.is_disconnected(error):
-            log.warning("the database is away: %s", error)
+    def _recover(self, error: Exception) -> None:
+        if isinstance(error, Error) and sql.is_disconnected(error):
+            self._seldom.failure("away", error, "the database is away")
             self._reconciler.note_outage()
         else:
-            log.error("a round failed", exc_info=error)
-        sql.close()
+            self._seldom.failure("round", error, "a round failed")
+        with suppress(Error):
+            sql.close()
         time.sleep(0.2)
 
     def round(self) -> int:
         """Every queue has been fed once and the duties that were due are done.
 
-        While Redis is away the duties of the database are done all the same.
+        While Redis is away the duties of the database are done all the same, and one that fails
+        keeps no other from being done.
         """
-        away: Exception | None = None
+        duties = self._duties
+        duties.do("limits", self._sync_limits)
+        duties.do("promote", promote)
+        duties.do_with_redis("look", self._look_who_lives)
         fed = 0
-        self._sync_limits()
-        promote()
-        try:
-            self._look_who_lives()
-            fed = sum(self._feed(queue, feed) for queue, feed in self._feeds.items())
-        except rq.Unavailable as error:
-            away = error
+        for queue, feed in self._feeds.items():
+            if duties.lacks_redis:
+                break
+            fed += duties.do_with_redis(f"feed {queue}", partial(self._feed, queue, feed)) or 0
         self._reconciler.round(list(self._feeds))
-        if away is not None:
-            raise away
+        duties.end()
         return fed
 
     def _feed(self, queue: str, feed: _Feed) -> int:
@@ -158,7 +168,6 @@ class Dispatcher:
         self._live_at = moment
         admission.end_overrides()
         live = Counter(leases.live_queues())
-        live.update(self._look_for_stock_workers(moment))
         if unknown := set(live) - self._known:
             know_queues(unknown)
             self._known |= unknown
@@ -166,19 +175,6 @@ class Dispatcher:
             del self._feeds[gone]
         for queue, slots in live.items():
             self._feeds.setdefault(queue, _Feed()).slots = slots
-
-    def _look_for_stock_workers(self, moment: float) -> dict[str, int]:
-        """RQ's own workers have no lease while they wait, but a place in RQ's registry.
-
-        That is a hint by somebody who may be a stranger: it only counts for queues with jobs.
-        """
-        if moment - self._stock_at >= STOCK_INTERVAL:
-            self._stock_at = moment
-            workers = self._stock_workers.by_queue()
-            used = set(workers) & self._known
-            used |= with_ready_jobs(set(workers) - used)
-            self._stock = {queue: workers[queue] for queue in used}
-        return self._stock
 
     def _wait(self) -> None:
         if any(feed.is_short for feed in self._feeds.values()):
@@ -202,30 +198,18 @@ SELECT scope FROM jobs_limiter WHERE scope < 'kind' AND key IS NULL AND per_seco
 """
 
 
-def admit(queue: str, budget: int) -> list[tuple[UUID, float]]:
-    """Ids and timeouts of jobs that are queued from now on, in the order in which to push them."""
+def admit(queue: str, budget: int) -> list[UUID]:
+    """Ids of jobs that are queued from now on, in the order in which to push them."""
     weights = json.dumps(dict(conf.settings().WEIGHTS))
     parameters = [queue, budget, MAX_LANES, weights]
-    statement = "SELECT * FROM jobs_dispatch(%s, %s, %s, %s::jsonb)"
-    return [(i, t) for i, t in sql.repeating(lambda: sql.bound_rows(statement, parameters))]
+    statement = "SELECT id FROM jobs_dispatch(%s, %s, %s, %s::jsonb)"
+    return [i for (i,) in sql.repeating(lambda: sql.bound_rows(statement, parameters))]
 
 
 def promote(limit: int = 2000) -> int:
     """Jobs whose time has come are ready."""
     [(promoted,)] = sql.repeating(lambda: sql.bound_rows("SELECT jobs_promote(%s)", [limit]))
     return int(promoted)
-
-
-def with_ready_jobs(queues: set[str]) -> set[str]:
-    """Those of the queues in which jobs wait for nothing but their dispatch."""
-    if not queues:
-        return set()
-    found = sql.rows(
-        "SELECT q FROM unnest(%s::text[]) q WHERE EXISTS "
-        "(SELECT 1 FROM jobs_job WHERE queue = q AND state = 'pending' AND wait = 0)",
-        [sorted(queues)],
-    )
-    return {row[0] for row in found}
 
 
 def know_queues(names: set[str]) -> None:

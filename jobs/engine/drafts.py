@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypedDict
 from uuid import UUID
 
-from jobs import conf, keyring, logs, registry
+from jobs import conf, keyring, logs, queues, registry
 from jobs.backoff import Duration, seconds
 from jobs.engine.flow import Flow
 from jobs.errors import InvalidOption, InvalidPayload
@@ -209,6 +209,8 @@ def entry(draft: Draft) -> Entry:
 
 def _flow(draft: Draft, handler: registry.Handler) -> int:
     flow = int(Flow.EMITS) if handler.emits else 0
+    if handler.expires_unless == "started":
+        flow |= Flow.EXPIRES_WAITING
     if draft.exclusive:
         flow |= Flow.EXCLUSIVE
     if draft.limit_key:
@@ -219,7 +221,7 @@ def _flow(draft: Draft, handler: registry.Handler) -> int:
         if limit is not None:
             flow |= Flow.LIMITED if limit.at_once else 0
             flow |= Flow.PACED if limit.rate else 0
-    queue_limit = conf.settings().QUEUES.get(draft.queue or handler.queue)
+    queue_limit = queues.limit(draft.queue or handler.queue)
     if queue_limit is not None:
         flow |= Flow.LIMITED if queue_limit.at_once else 0
         flow |= Flow.PACED if queue_limit.rate else 0
@@ -298,7 +300,11 @@ def _start(draft: Draft) -> tuple[float, datetime | None]:
     if draft.delay is not None and draft.run_at is not None:
         raise InvalidOption("delay", "give either delay or run_at, not both")
     if draft.delay is not None:
-        return checked_duration("delay", draft.delay, 0.0), None
+        delay = checked_duration("delay", draft.delay, 0.0)
+        most = draft.unique.at_most if isinstance(draft.unique, Unique) else None
+        if most is not None and delay > most.total_seconds():
+            raise InvalidOption("delay", f"is longer than at_most of its unique key, {most}")
+        return delay, None
     assert draft.run_at is not None  # noqa: S101 - the two lines above leave nothing else
     return 0.0, _moment("run_at", draft.run_at)
 

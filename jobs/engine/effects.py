@@ -12,17 +12,19 @@ import inspect
 import json
 import logging
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import Error
 
-from jobs import conf, jsontext
+from jobs import conf, jsontext, traffic
+from jobs.context import Signal
 from jobs.effects import (
     Answer,
     AsyncCall,
@@ -38,21 +40,21 @@ from jobs.effects import (
 from jobs.effects import Unknown as NoTelling
 from jobs.engine import sql
 from jobs.engine.claims import Claim
+from jobs.engine.steady import steadily
 from jobs.errors import EffectError
 from jobs.ids import uuid7
 from jobs.jsontext import printable
 from jobs.names import label_problem
-from jobs.outcomes import CircuitOpen, InDoubt, RateLimited, Stopped
-from jobs.redaction import redact_text, scrub_json
+from jobs.outcomes import CircuitOpen, DatabaseLost, InDoubt, MeterFull, RateLimited, Stopped
+from jobs.redaction import redact_text, storable
+from jobs.traffic import Traffic, was_unsent
 
 log = logging.getLogger("jobs.effects")
 T = TypeVar("T")
 
 KEY_LIMIT = 200
 NOTE_LIMIT = 500
-_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
-"""Seconds between the tries of a write while the database is away."""
-_DEFINITE = (NotHappened, CircuitOpen, RateLimited)
+_DEFINITE = (NotHappened, CircuitOpen, MeterFull, RateLimited)
 """Exceptions of a call that always mean that nothing has happened."""
 
 
@@ -84,7 +86,7 @@ class Plan:
         if on_doubt not in ("park", "rerun"):
             raise EffectError(f"effect: on_doubt must be 'park' or 'rerun', got {on_doubt!r}")
         try:
-            text = scrub_json(jsontext.dumps(terms.request, conf.settings().PAYLOAD_LIMIT))
+            text = storable(terms.request, conf.settings().PAYLOAD_LIMIT)
         except jsontext.UnstorableValue as error:
             raise EffectError(f"effect: request cannot be stored: {error}") from None
         return cls(key, uuid7(), text, definite, on_doubt)
@@ -170,8 +172,9 @@ WHERE job_id = %s AND key = %s AND token = %s AND state = 'intent' RETURNING 1
 class Ledger:
     """The effects of one attempt."""
 
-    def __init__(self, claim: Claim, *, is_atomic: bool) -> None:
+    def __init__(self, claim: Claim, signal: Signal, *, is_atomic: bool) -> None:
         self._job, self._token, self._attempt = claim.id, claim.token, claim.attempt
+        self._signal = signal
         self._is_atomic = is_atomic
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
@@ -186,11 +189,12 @@ class Ledger:
                 found = self._weigh(plan, found, answer)
             if isinstance(found, _Done):
                 return found.outcome
-            try:
-                value = call()
-            except BaseException as error:
-                self._note(plan, error)
-                raise
+            with traffic.watching() as seen:
+                try:
+                    value = call()
+                except BaseException as error:
+                    self._note(plan, error, seen)
+                    raise
             return self._finish(plan, value)
 
     async def run_async(
@@ -206,14 +210,15 @@ class Ledger:
                 found = await _aside(lambda d=doubt, a=answer: self._weigh(plan, d, a))  # type: ignore[misc]
             if isinstance(found, _Done):
                 return found.outcome
-            try:
-                value = call()
-                if inspect.isawaitable(value):
-                    value = await value
-            except BaseException as error:
-                failure = error
-                await _aside(lambda: self._note(plan, failure))
-                raise
+            with traffic.watching() as seen:
+                try:
+                    value = call()
+                    if inspect.isawaitable(value):
+                        value = await value
+                except BaseException as error:
+                    failure = error
+                    await _aside(lambda: self._note(plan, failure, seen))
+                    raise
             return await _aside(lambda: self._finish(plan, value))
 
     @contextmanager
@@ -239,13 +244,13 @@ class Ledger:
             self._attempt,
             plan.request,
         ]
-        [(is_held, is_made)] = steadily(lambda: sql.bound_rows(_INTEND, parameters))
+        [(is_held, is_made)] = self._ask(_INTEND, parameters)
         if not is_held:
             raise Stopped("lease_lost")
         return _Go() if is_made else self._find(plan)
 
     def _find(self, plan: Plan) -> _Found:
-        rows = steadily(lambda: sql.bound_rows(_FIND, [self._job, plan.key]))
+        rows = self._ask(_FIND, [self._job, plan.key])
         if not rows or rows[0][1] == "failed":
             return self._begin(plan)  # it was settled, or taken away, only now
         [(pk, state, mark, outcome, request, attempt, intended_at, note)] = rows
@@ -284,32 +289,52 @@ class Ledger:
 
     def _settle_doubt(self, statement: str, columns: list[Any], doubt: _Doubt) -> bool:
         parameters = [self._job, self._token, *columns, doubt.intent.id, doubt.mark]
-        return bool(steadily(lambda: sql.bound_rows(statement, parameters)))
+        return bool(self._ask(statement, parameters))
 
-    def _note(self, plan: Plan, error: BaseException) -> None:
+    def _ask(self, statement: str, parameters: list[Any]) -> list[sql.Row]:
+        """Run the statement, for as long as the attempt may wait for the database."""
+        return steadily(lambda: sql.bound_rows(statement, parameters), self._signal)
+
+    def _tell(self, statement: str, parameters: list[Any]) -> list[sql.Row]:
+        """Run a statement that writes down what has happened, now or, at the latest, later."""
+        try:
+            return self._ask(statement, parameters)
+        except DatabaseLost:
+            _late.append((statement, parameters))
+            raise
+
+    def _note(self, plan: Plan, error: BaseException, seen: Traffic) -> None:
         """What the failed call means is on the row; whether that is known is said by its state."""
-        is_definite = isinstance(error, (*_DEFINITE, *plan.definite))
+        is_definite = isinstance(error, (*_DEFINITE, *plan.definite)) or was_unsent(error, seen)
         state = "failed" if is_definite else "intent"
-        told = redact_text(f"{type(error).__qualname__}: {_text(error)}", multiline=True)
+        told = redact_text(
+            f"{type(error).__qualname__}: {_text(error)}", multiline=True, limit=NOTE_LIMIT, head=1
+        )
         text = printable(told, NOTE_LIMIT)
         parameters = [state, text, state, self._job, plan.key, plan.mark]
         try:
-            steadily(lambda: sql.bound_rows(_NOTE, parameters))
+            self._tell(_NOTE, parameters)
+        except DatabaseLost:
+            pass  # it will be written later; what the caller raises is the error of the call
         except Error:
             # The intent stays as it was: in doubt, which is never wrong.
             log.exception("the failure of effect %r of job %s is not noted", plan.key, self._job)
 
     def _finish(self, plan: Plan, value: Any) -> Any:
         """The outcome is on the row; answers it as it will be read again."""
-        problem = None
+        problem: Exception | None = None
         try:
-            told = scrub_json(jsontext.dumps(value, conf.settings().RESULT_LIMIT))
+            told = storable(value, conf.settings().RESULT_LIMIT)
             text: str | None = told
         except jsontext.UnstorableValue as error:
             text, problem = None, error
-        mine = [self._job, plan.key, plan.mark]
-        parameters = [text, *mine, *mine, self._job, self._token]
-        [(is_written, is_held)] = steadily(lambda: sql.bound_rows(_FINISH, parameters))
+        try:
+            [(is_written, is_held)] = self._tell(_FINISH, self._finished(plan, text))
+        except Error as error:
+            if text is None or not sql.is_refusal(error):
+                raise
+            text, problem = None, error
+            [(is_written, is_held)] = self._tell(_FINISH, self._finished(plan, text))
         if not is_written:
             log.error(
                 "effect %r of job %s has happened in attempt %d after another attempt had taken it "
@@ -326,6 +351,10 @@ class Ledger:
             )
         return json.loads(text)
 
+    def _finished(self, plan: Plan, outcome: str | None) -> list[Any]:
+        mine = [self._job, plan.key, plan.mark]
+        return [outcome, *mine, *mine, self._job, self._token]
+
     def _refuse_transactions(self) -> None:
         if self._is_atomic:
             raise EffectError(
@@ -341,21 +370,26 @@ class Ledger:
             )
 
 
-def steadily(write: Callable[[], T]) -> T:
-    """The write's answer, repeated for some seconds while the database is away.
+_late: deque[tuple[str, list[Any]]] = deque()
+"""What has happened and could not be written down before its attempt had to end."""
 
-    The write must do no harm when its first try was committed and only the answer was lost.
-    """
-    for pause in _PAUSES:
+
+def write_late() -> None:
+    """Write what attempts of this process could not write; raise while the database is away."""
+    for _ in range(len(_late)):
         try:
-            return sql.repeating(write)
-        except Error as error:
-            if not sql.is_disconnected(error) or sql.connection().in_atomic_block:
+            late = _late.popleft()
+        except IndexError:
+            return  # another thread has it
+        try:
+            sql.repeating(partial(sql.bound_rows, *late))
+        except Exception as error:
+            if sql.is_refusal(error):
+                log.exception("what became of an effect is refused; it stays in doubt")
+                continue
+            _late.append(late)
+            if sql.is_disconnected(error):
                 raise
-            with suppress(Error):
-                sql.close()
-            time.sleep(pause)
-    return sql.repeating(write)
 
 
 def _heard(ask: Callable[[], Any]) -> Answer:
@@ -379,14 +413,13 @@ def _checked(answer: Any) -> Answer:
     if isinstance(answer, Happened | NotHappened | NoTelling):
         return answer
     raise EffectError(
-        "effect: a probe answers jobs.Happened(outcome), jobs.NotHappened() or jobs.Unknown(), "
-        f"not {answer!r}"
+        f"effect: a probe must return Happened(outcome), NotHappened() or Unknown(), got {answer!r}"
     )
 
 
 def _outcome_text(outcome: Any) -> str:
     try:
-        return scrub_json(jsontext.dumps(outcome, conf.settings().RESULT_LIMIT))
+        return storable(outcome, conf.settings().RESULT_LIMIT)
     except jsontext.UnstorableValue as error:
         raise EffectError(f"effect: the probe's outcome cannot be stored: {error}") from None
 
@@ -403,4 +436,11 @@ async def _aside(step: Callable[[], T]) -> T:
 
     A step that was begun is done, also when the coroutine is cancelled meanwhile.
     """
-    return await asyncio.shield(sync_to_async(step, thread_sensitive=True)())
+
+    def stepping() -> T:
+        try:
+            return step()
+        finally:
+            sql.give_back()
+
+    return await asyncio.shield(sync_to_async(stepping, thread_sensitive=True)())

@@ -7,6 +7,7 @@ it walks over all of them again. So everything is told once at least, whoever di
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from datetime import datetime, timedelta
@@ -33,15 +34,17 @@ PAGE = 500
 STATES = (JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED)
 
 _PAGE = """
-SELECT id, kind, tenant, reason, finished_at FROM jobs_job
+SELECT id, kind, finished_at FROM jobs_job
 WHERE state = %s AND (finished_at, id) > (%s, %s) ORDER BY finished_at, id LIMIT %s
 """
 # Only one that is still ended so is told of, and nobody else moves it meanwhile.
 _LOCK = """
-SELECT EXISTS (SELECT 1 FROM jobs_effect e WHERE e.job_id = j.id
-  AND e.state IN ('intent', 'in_doubt'))
-FROM jobs_job j WHERE j.id = %s AND j.state = %s AND j.finished_at = %s FOR NO KEY UPDATE OF j
+SELECT j.kind, j.tenant, j.state, j.reason,
+  (SELECT jsonb_object_agg(e.key, e.state)::text FROM jobs_effect e WHERE e.job_id = j.id)
+FROM jobs_job j WHERE j.id = %s AND j.state = ANY(%s)
+  AND j.finished_at = coalesce(%s, j.finished_at) FOR NO KEY UPDATE OF j
 """
+_DOUBTFUL = ("intent", "in_doubt")
 
 
 class Teller:
@@ -69,15 +72,14 @@ class Teller:
         while True:
             place = self._places.get(state, (FIRST, NOBODY))
             page = sql.bound_rows(_PAGE, [state.value, *place, PAGE])
-            for job_id, kind, tenant, reason, finished_at in page:
+            for job_id, kind, finished_at in page:
                 key = (job_id, finished_at)
                 if kind in listeners and key not in self._told:
-                    seen = Ended(job_id, kind, tenant, state, reason, in_doubt=False)
-                    told += self._tell(listeners[kind], seen, finished_at)
+                    told += self._tell(listeners[kind], job_id, kind, finished_at)
             if len(page) < PAGE:
                 self._settle(state)
                 return told
-            self._places[state] = (page[-1][4], page[-1][0])
+            self._places[state] = (page[-1][2], page[-1][0])
             if time.monotonic() >= until and not self._raises:
                 return told
 
@@ -88,18 +90,50 @@ class Teller:
         for key in [key for key in self._told if key[1] < since]:
             del self._told[key]
 
-    def _tell(self, listener: endings.Listener, seen: Ended, finished_at: datetime) -> bool:
+    def _tell(
+        self, listener: endings.Listener, job_id: UUID, kind: str, finished_at: datetime
+    ) -> bool:
         try:
             with transaction.atomic(using=sql.alias()):
-                found = sql.rows(_LOCK, [seen.id, seen.state.value, finished_at])
-                if found:
-                    listener(
-                        Ended(seen.id, seen.kind, seen.tenant, seen.state, seen.reason, found[0][0])
-                    )
+                found = _ended(job_id, finished_at)
+                if found is not None:
+                    listener(found)
         except Exception as error:
             if self._raises or (isinstance(error, Error) and sql.is_disconnected(error)):
                 raise
-            log.exception("the end of job %s of kind %s was not taken", seen.id, seen.kind)
+            log.exception(_REFUSED, job_id, kind)
             return False
-        self._told[seen.id, finished_at] = None
-        return bool(found)
+        self._told[job_id, finished_at] = None
+        return found is not None
+
+
+_REFUSED = "the end of job %s of kind %s was not taken"
+
+
+def tell(job_id: UUID) -> None:
+    """Tell of an ended job once more, in the caller's transaction: its effects are known now.
+
+    A listener that raises changes nothing of what the caller does, and is told again later.
+    """
+    found = _ended(job_id, None)
+    listener = endings.listeners().get(found.kind) if found is not None else None
+    if found is None or listener is None:
+        return
+    try:
+        with transaction.atomic(using=sql.alias()):
+            listener(found)
+    except Exception as error:
+        if isinstance(error, Error) and sql.is_disconnected(error):
+            raise
+        log.exception(_REFUSED, found.id, found.kind)
+
+
+def _ended(job_id: UUID, finished_at: datetime | None) -> Ended | None:
+    """The job, locked, if it has ended without success (at that moment)."""
+    found = sql.rows(_LOCK, [job_id, [state.value for state in STATES], finished_at])
+    if not found:
+        return None
+    [(kind, tenant, state, reason, effects)] = found
+    known: dict[str, str] = json.loads(effects or "{}")
+    in_doubt = any(each in _DOUBTFUL for each in known.values())
+    return Ended(job_id, kind, tenant, JobState(state), reason, in_doubt, known)

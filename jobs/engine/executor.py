@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -24,18 +25,35 @@ from django.db import Error
 
 from jobs import conf, registry
 from jobs.context import Signal
-from jobs.engine import claims, leases, process, rq, runner, sql
+from jobs.engine import (
+    capacity,
+    claims,
+    isolated,
+    leases,
+    marks,
+    presence,
+    process,
+    reports,
+    rq,
+    runner,
+    sql,
+)
 from jobs.engine.board import Board, StopReason, now
 from jobs.engine.claims import Claim, Ended
+from jobs.engine.clients import LONGEST_WAIT
 from jobs.engine.dispatch import Dispatcher
+from jobs.engine.forkserver import ForkServer
+from jobs.engine.outage import outage
+from jobs.engine.seldom import Seldom
 from jobs.engine.settler import Settler
 from jobs.ids import uuid7
 from jobs.outcomes import decide
+from jobs.registry import Handler
 
 log = logging.getLogger("jobs.executor")
 
-IDLE_WAIT = 1.0
-"""Seconds that an idle executor waits for an id before it looks around."""
+IDLE_CONNECTION = 15.0
+"""Seconds after which a slot without a job gives up its database connections."""
 LOOK_AHEAD_SECONDS = 0.008
 """So much work, by the measured pace, may be claimed beyond the free slots."""
 LOOK_AHEAD_LIMIT = 200
@@ -63,6 +81,15 @@ class Plan:
         return [name for name, _ in self.queues]
 
 
+UNWRITTEN_LIMIT = 1024
+"""Results that may wait to be written before an executor begins nothing more."""
+
+
+def board_slots(concurrency: int) -> int:
+    """Return how many slots of the board an executor has."""
+    return 2 * concurrency + UNWRITTEN_LIMIT
+
+
 class Executor:
     """Lives in a process of its own; ``run`` is its whole life."""
 
@@ -73,26 +100,33 @@ class Executor:
         self._freed: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._begun = self._ended = 0
         """Claims given to the threads, and claims they have told to be done with."""
-        self._settler = Settler(plan.worker, self._is_busy)
+        self._settler = Settler(plan.worker, self._is_busy, self._free)
+        self._places = list(range(board.slots))
+        """Free slots of the board; more than threads, since results may wait to be written."""
+        self._seldom = Seldom(log)
         self._pace = _Pace()
         self._stopping = False
         self._claimed = 0
         self._is_recycled = False
         self._feeder = Dispatcher(plan.worker)
         self._order = _weighted_orders(plan.queues)
+        self._marked_at = time.monotonic()
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_lock = threading.Lock()
+        # While there are no threads.
+        self._forks = ForkServer(isolated.body) if _needs_forks() else None
 
     def run(self) -> None:
         """Works until told to stop, recycled, or (in a burst) out of work."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._open_lease()
+        reports.reporter.defer()
         self._settler.start()
         self._threads = [
-            threading.Thread(target=self._work, args=(slot,), daemon=True, name=f"slot-{slot}")
-            for slot in range(self._plan.concurrency)
+            threading.Thread(target=self._work, daemon=True, name=f"slot-{n}")
+            for n in range(self._plan.concurrency)
         ]
         for thread in self._threads:
             thread.start()
@@ -100,11 +134,14 @@ class Executor:
             try:
                 self._round()
             except rq.Unavailable as error:
-                log.warning("Redis is away: %s", error)
+                outage.begin(error)
+                if isinstance(error, rq.Refused):
+                    self._seldom.warning("refused", "Redis refuses: %s", error)
                 self._pause(0.5)
             except Error as error:
-                log.warning("the database is away: %s", error)
-                sql.close()
+                self._seldom.failure("round", error, "the database is away")
+                with suppress(Error):
+                    sql.close()
                 self._pause(0.5)
             except Exception:
                 log.exception("a round failed")
@@ -124,17 +161,32 @@ class Executor:
         if want <= 0:
             self._await_freed()
             return
+        outage.check()
         order = next(self._order)
-        taken = rq.take(order, want) or (self._burst() if self._plan.burst else self._wait(order))
+        self._refresh_mark()
+        taken = rq.take(order, want)
+        taken = taken or (self._burst() if self._plan.burst else self._wait(order))
         for name, ids in taken.items():
             if self._stopping:  # told so while it waited
                 rq.give_back(name, ids)
             else:
                 self._start(self._claim(name, ids))
+                sql.give_back()
 
     def _wait(self, order: Sequence[str]) -> dict[str, list[UUID]]:
-        arrived = rq.wait(order, IDLE_WAIT)
-        return {} if arrived is None else {arrived[0]: arrived[1]}
+        arrived = rq.wait(order, LONGEST_WAIT)
+        if arrived is None:
+            return {}
+        name, ids = arrived
+        return {name: ids}
+
+    def _refresh_mark(self) -> None:
+        """Read the lists of the database as it is now: it may have moved to another server."""
+        moment = time.monotonic()
+        if moment - self._marked_at >= marks.REFRESH_INTERVAL:
+            self._marked_at = moment
+            marks.refresh()
+            sql.give_back()
 
     def _burst(self) -> dict[str, list[UUID]]:
         """A burst feeds itself, so that it also ends where no dispatcher runs."""
@@ -150,7 +202,8 @@ class Executor:
             return claims.claim(name, ids, self._owner, self._plan.worker, token)
         except Error as error:
             if not sql.is_disconnected(error):
-                log.exception("claim failed; the reconciler will offer the jobs again")
+                text = "a claim failed; the jobs will be offered again"
+                self._seldom.failure("offer", error, text)
                 return []
         for pause in _pauses():
             self._pause(pause)
@@ -162,14 +215,14 @@ class Executor:
                 mine = claims.claimed(token, ids)
                 return mine or claims.claim(name, ids, self._owner, self._plan.worker, token)
             except Error as error:
-                log.warning("claim waits for the database: %s", error)
+                self._seldom.failure("claim", error, "a claim waits for the database")
         return []
 
     def _start(self, claimed: list[Claim]) -> None:
         self._claimed += len(claimed)
         suspects = []
         for claim in claimed:
-            if claim.crashes:
+            if claim.crashes and not _is_isolated(claim):
                 suspects.append(claim)
             else:
                 self._begin(claim)
@@ -196,31 +249,72 @@ class Executor:
         self._note_freed()
         return self._begun != self._ended
 
-    def _work(self, slot: int) -> None:
+    def _work(self) -> None:
         """A handler thread's life."""
-        board, index, plan = self._board, self._index, self._plan
         while True:
-            claim = self._inbox.get()
+            claim = self._next_claim()
             if claim is None:
                 return
             begun = time.monotonic()
-            seq = board.begin(index, slot, claim.id, claim.token, claim.attempt, claim.timeout)
-
-            def peek(seq: int = seq) -> str:
-                reason = board.stop_reason(index, slot, seq)
-                return reason.word if reason is not StopReason.NONE else ""
-
+            slot = self._places.pop()
+            outcome = self._run(claim, slot)
+            if outcome is None:
+                self._free(slot)
+            else:
+                self._board.hold(self._index, slot)
+                self._settler.put(outcome, slot)
             try:
-                outcome = runner.run(claim, Signal(peek), self._await, plan.worker)
                 runner.refresh_connections()
-            except BaseException:
-                log.exception("the runner itself failed on job %s", claim.id)
-                outcome = None
-            if outcome is not None:
-                self._settler.put(outcome)
-            board.end(index, slot)
+            except Exception:
+                log.exception("connections could not be closed")
             self._pace.note(time.monotonic() - begun)
             self._freed.put(None)
+
+    def _run(self, claim: Claim, slot: int) -> runner.Result:
+        """Show the job on the board and run it; return what became of it."""
+        handler = registry.find(claim.kind)
+        grace = conf.settings().GRACE if handler is None else handler.grace
+        alone = handler is not None and handler.isolation is not None
+        board, index = self._board, self._index
+        seq = board.begin(
+            index, slot, claim.id, claim.token, claim.attempt, claim.timeout, grace, alone
+        )
+
+        def peek() -> str:
+            reason = board.stop_reason(index, slot, seq)
+            return reason.word if reason is not StopReason.NONE else ""
+
+        try:
+            if handler is not None and handler.isolation is not None:
+                stop = partial(board.stop_order, index, slot, seq)
+                return self._isolate(claim, handler, stop)
+            return runner.run(claim, Signal(peek), self._await, self._plan.worker)
+        except BaseException as error:
+            log.exception("the runner itself failed on job %s", claim.id)
+            return runner.broken(claim, error)
+
+    def _isolate(self, claim: Claim, handler: Handler, stop: isolated.Stop) -> runner.Result:
+        """Run the job in a process of its own."""
+        if self._forks is None:  # the kind was registered after this executor had begun
+            raise RuntimeError("an isolated kind has to be in a handlers module")
+        process.close_connections()  # the process has its own
+        outcome = isolated.run(self._forks, claim, handler, stop, self._plan.worker)
+        if not self._forks.is_alive:
+            self._board.wear_out(self._index)
+            self._is_recycled = self._stopping = True
+        return outcome
+
+    def _next_claim(self) -> Claim | None:
+        with suppress(queue.Empty):
+            return self._inbox.get(timeout=IDLE_CONNECTION)
+        with suppress(Error):
+            process.close_connections()  # others may need them
+        return self._inbox.get()
+
+    def _free(self, slot: int) -> None:
+        """Nothing is left to be written of the job that the slot has shown."""
+        self._board.end(self._index, slot)
+        self._places.append(slot)
 
     def _await(self, coroutine: Any, signal: Signal) -> Any:
         """The coroutine's result, run on this executor's one event loop."""
@@ -235,9 +329,13 @@ class Executor:
     # ---- how much to take
 
     def _wanted(self) -> int:
+        if not self._settler.is_ready:
+            return 0  # what would be begun could not be ended
         slots = self._plan.concurrency
         waiting = self._inbox.qsize() + self._settler.backlog()
         want = slots - self._board.busy(self._index) - waiting + self._pace.look_ahead(slots)
+        # A thread may have taken a claim, and no place yet.
+        want = min(want, len(self._places) - self._inbox.qsize() - slots)
         if self._plan.max_jobs is not None:
             want = min(want, self._plan.max_jobs - self._claimed)
         return want
@@ -284,12 +382,16 @@ class Executor:
             try:
                 leases.open_lease(self._owner, plan.worker, plan.names, plan.concurrency)
             except Error as error:
-                log.warning("waiting for the database: %s", error)
-                sql.close()
+                needed = capacity.of_executor(plan.concurrency)
+                text = f"waiting for the database (this executor needs {needed} connections)"
+                self._seldom.failure("lease", error, text)
+                with suppress(Error):
+                    sql.close()
                 self._pause(pause)
             else:
                 self._board.set_lease(self._index, asked + conf.settings().LEASE)
-                claims.claim(plan.names[0], [], self._owner, plan.worker)  # its plan is made
+                with suppress(Error):
+                    claims.claim(plan.names[0], [], self._owner, plan.worker)  # its plan is made
                 return
             if self._stopping:
                 return
@@ -322,6 +424,7 @@ class Executor:
         while any(thread.is_alive() for thread in self._threads):
             self._await_freed()
         self._settler.finish()
+        reports.reporter.finish()
         # Daemon threads may hold anything; the supervisor closes the lease.
         os._exit(RECYCLED if self._is_recycled else DRAINED)
 
@@ -368,6 +471,15 @@ def _smooth(weights: dict[str, int]) -> Iterator[list[str]]:
         yield order
 
 
+def _is_isolated(claim: Claim) -> bool:
+    handler = registry.find(claim.kind)
+    return handler is not None and handler.isolation is not None
+
+
+def _needs_forks() -> bool:
+    return any(handler.isolation is not None for handler in registry.handlers())
+
+
 def _pauses() -> Iterator[float]:
     """Seconds to wait before each further try: quick at first, then once a second."""
     return itertools.chain((0.05, 0.1, 0.2, 0.5), itertools.repeat(1.0))
@@ -378,6 +490,7 @@ def main(plan: Plan, board: Board, index: int) -> None:
     code = 1
     try:
         process.forget_connections()
+        presence.introduce_worker(plan.worker)
         Executor(plan, board, index).run()
         code = 0
     except BaseException:

@@ -53,7 +53,7 @@ SELECT h.position, h.floor, f.* FROM jobs_feed_head h LEFT JOIN LATERAL (
   FROM jobs_feed e
   WHERE e.position > coalesce(%s::bigint, h.floor)
     AND e.position <= coalesce(%s::bigint, h.floor) + %s AND e.position <= h.position
-    AND (%s::text IS NULL OR e.topic ~ %s::text)
+    AND (%s::text[] IS NULL OR e.topic LIKE ANY (%s::text[]))
     AND (%s::text[] IS NULL OR e.audience = 'tenant' AND e.tenant = ANY (%s::text[]))
   ORDER BY e.position LIMIT %s) f ON true
 """
@@ -76,9 +76,9 @@ def feed(
     if since is not None:
         _check_number("since", since, 0, 2**63 - 1 - SCAN)
     globs = events.patterns(topics)
-    matches = events.expression(globs) if globs else None
+    likes = events.likes(globs) or None
     tenants = _tenants(tenant)
-    parameters = [since, since, SCAN, matches, matches, tenants, tenants, limit]
+    parameters = [since, since, SCAN, likes, likes, tenants, tenants, limit]
     rows = sql.bound_rows(_READ, parameters)
     head, floor = (rows[0][0], rows[0][1]) if rows else (0, 0)
     start = floor if since is None else since

@@ -25,6 +25,8 @@ class Flow(IntFlag):
     """Its moves are told as events; concerns nobody's admission."""
     KEYED = 64
     """Counts against a limit per key."""
+    EXPIRES_WAITING = 128
+    """Does not expire once it was claimed; concerns nobody's admission."""
 
 
 PRIORITY_STEP_MS = 3000

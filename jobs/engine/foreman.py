@@ -125,7 +125,7 @@ class Foreman:
         running.pipe = running.child.stdout.fileno()
         os.set_blocking(running.pipe, False)
         self._selector.register(running.pipe, selectors.EVENT_READ, running)
-        self._say(f"{running.program.name} is process {running.child.pid}")
+        self.say(f"{running.program.name} is process {running.child.pid}")
 
     def _bury(self) -> None:
         for running in self._running:
@@ -133,17 +133,17 @@ class Foreman:
                 continue
             self._drain(running, to_the_end=True)
             code = running.child.returncode
-            how = process.exit_description(code << 8 if code >= 0 else -code)
+            how = process.code_description(code)
             self._forget(running)
             if self._kill_at is not None:
                 running.clean = code in (0, -signal.SIGTERM, -signal.SIGINT)
-                self._say(f"{running.program.name} {how}")
+                self.say(f"{running.program.name} {how}")
                 continue
             steady = time.monotonic() - running.started >= STEADY
             running.deaths = 1 if steady else running.deaths + 1
             pause = PAUSES[min(running.deaths, len(PAUSES)) - 1]
             running.again_at = time.monotonic() + pause
-            self._say(f"{running.program.name} {how}; starting it again in {pause:g} s")
+            self.say(f"{running.program.name} {how}; starting it again in {pause:g} s")
 
     def _forget(self, running: _Running) -> None:
         assert running.child is not None and running.child.stdout is not None  # noqa: S101
@@ -176,7 +176,8 @@ class Foreman:
             self._print(running.program.name, running.unread.decode(errors="replace"))
             running.unread = b""
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Print a line of the foreman's own."""
         self._print("run", line)
 
     def _print(self, name: str, line: str) -> None:
@@ -207,7 +208,7 @@ class Foreman:
             # Of two that are alike, a program that has not yet heard the first would hear one.
             number, patience = signal.SIGINT, _HURRY
             if self._obeyed == 1:
-                self._say("ending")
+                self.say("ending")
                 number = signal.SIGTERM
                 patience = conf.settings().DRAIN + _MARGIN
             self._kill_at = min(self._kill_at or moment + patience, moment + patience)
@@ -220,7 +221,7 @@ class Foreman:
     def _kill(self) -> None:
         for running in self._running:
             if running.child is not None and running.child.poll() is None:
-                self._say(f"{running.program.name} did not end; killing it")
+                self.say(f"{running.program.name} did not end; killing it")
                 running.child.kill()
                 running.child.wait()
 

@@ -36,6 +36,8 @@ class Enqueued:
     state: JobState | None
     """None for an earlier job, whose state may change at any moment."""
     deduplicated: bool = False
+    gone: bool = False
+    """Whether that earlier job has been deleted since; only keys that outlive their job do so."""
 
 
 def enqueue(payload: Payload, **options: Unpack[Options]) -> Enqueued:
@@ -61,7 +63,7 @@ def _enqueue(made: Entry) -> Enqueued:
     born_queued = (
         made.due_now
         and not made.has_rules
-        and not made.flow & ~Flow.EMITS
+        and not made.flow & ~(Flow.EMITS | Flow.EXPIRES_WAITING)
         and open_queues.is_open(made.queue)
     )
     state = JobState.QUEUED if born_queued else JobState.PENDING
@@ -75,7 +77,7 @@ def enqueue_many(drafts: Iterable[Payload | Draft]) -> list[UUID]:
     """All the jobs exist when the surrounding transaction commits, or none; answers their ids.
 
     Every draft is validated before the first row is written. Where a draft has a unique key that
-    is taken, its place in the answer has the id of the job that has it.
+    is taken, its place in the answer has the id of the job that has it, or had it and is gone.
     """
     entries = [entry(d if isinstance(d, Draft) else Draft(d)) for d in drafts]
     return enter_many(entries)
@@ -112,11 +114,13 @@ def _enter(made: Entry) -> Enqueued:
         if made.batch is not None:
             _hold_batches({made.batch})
         state, existing = _link_and_insert(made)
+        is_gone = existing is not None and made.unique_is_kept and not keys.is_there(existing)
         if existing is not None:
             outbox.write(_deduplicated(made, existing))
     if existing is not None:
-        log.info("job %s has the key %s already", existing, made.unique and made.unique.key)
-        return Enqueued(existing, made.kind, made.queue, None, deduplicated=True)
+        what = "which is gone, had" if is_gone else "has"
+        log.info("job %s %s the key %s already", existing, what, made.unique and made.unique.key)
+        return Enqueued(existing, made.kind, made.queue, None, deduplicated=True, gone=is_gone)
     _announce(made, state)
     return Enqueued(made.id, made.kind, made.queue, state)
 
@@ -223,7 +227,7 @@ def _arguments(e: Entry, state: JobState, open_parents: int) -> tuple[Any, ...]:
 
 def _announce(made: Entry, state: JobState) -> None:
     if state is JobState.QUEUED:
-        after_commit(made.queue, made.id, made.timeout)
+        after_commit(made.queue, made.id)
     elif made.is_soon:
         after_commit(None)
 

@@ -1,6 +1,6 @@
 """The keeper: the worker's process that speaks with the databases, so that the supervisor never
 waits for them. It renews leases, reports deaths, brings cancel requests, and shows the worker
-in RQ's registry.
+in RQ's registry. Redis is asked by a thread of its own: no lease waits for it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import logging
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -20,9 +22,10 @@ from django.db import Error
 
 from jobs import conf
 from jobs import registry as handlers
-from jobs.engine import leases, process, roll, rq, sql
+from jobs.engine import leases, presence, process, reports, roll, rq, sql
 from jobs.engine.board import LOST, Board, StopReason, now
-from jobs.outcomes import Ending, Fault
+from jobs.engine.seldom import Seldom
+from jobs.outcomes import LOSSES, Ending, Fault
 
 if TYPE_CHECKING:
     from jobs.engine.executor import Plan
@@ -31,6 +34,8 @@ log = logging.getLogger("jobs.keeper")
 
 STOP_INTERVAL = 0.1
 REGISTRY_INTERVAL = 20.0
+REGISTRY_PATIENCE = 2.0
+"""Seconds that the end of a worker waits for RQ's registry."""
 ASK_INTERVAL = 0.5
 _SIGNALS = {"drain": signal.SIGUSR1, "stop": signal.SIGTERM}
 _PAUSE = 0.05
@@ -63,39 +68,42 @@ class Keeper:
         self._supervisor = os.getppid()
         self._obeyed = ""
         self._asked_at = 0.0
-        self._announced_at = 0.0
-        self._registry = registry
+        self._announced_at = self._tried_at = 0.0
+        self._registry = _Registry(registry)
         self._unread = b""
         self._deaths: list[Death] = []
+        self._seldom = Seldom(log)
         self._ended = False
         self._renewed_at = 0.0
         self._looked_at = 0.0
-        self._registered_at = 0.0
 
     def run(self) -> None:
         """Works until the supervisor closes the pipe and every death is reported."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._registry.start()
+        reports.reporter.defer()
         while not (self._ended and not self._deaths):
+            self._board.beat(self._board.keeper)
             self._read()
             self._database(self._report_deaths)
             self._database(self._renew)
             self._database(self._bring_stops)
             self._database(self._announce)
             self._database(self._obey)
-            self._register()
+        self._registry.end()
         self._database(self._leave)
-        self._unregister()
+        self._registry.join(REGISTRY_PATIENCE)
+        reports.reporter.finish()
 
     def _database(self, duty: Callable[[], None]) -> None:
         try:
             duty()
         except Error as error:
-            if sql.is_disconnected(error):
-                log.warning("%s waits for the database: %s", duty.__name__.strip("_"), error)
-            else:
-                log.exception("%s failed", duty.__name__.strip("_"))
-            sql.close()
+            name = duty.__name__.strip("_")
+            self._seldom.failure(name, error, "%s waits for the database", name)
+            with suppress(Error):
+                sql.close()
 
     def _read(self) -> None:
         """What the supervisor has said; waits a moment where it says nothing."""
@@ -113,19 +121,19 @@ class Keeper:
             self._deaths.append(Death.from_line(line))
 
     def _report_deaths(self) -> None:
-        while self._deaths:
-            death = self._deaths[0]
+        for death in list(self._deaths):
             endings = {
-                job_id: (ending, Fault(_FAULTS.get(ending, "Lost"), message))
+                job_id: (ending, Fault(LOSSES.get(ending, "Lost"), message))
                 for job_id, (ending, message) in death.endings.items()
             }
             try:
                 leases.bury(death.owner, self._worker, endings, death.why)
             except Error as error:
-                if sql.is_disconnected(error):
+                if not sql.is_refusal(error):
                     raise
                 log.exception("executor %s is left to the reaper", death.owner)
-            self._deaths.pop(0)
+            self._deaths.remove(death)
+            self._board.note_report()
 
     def _renew(self) -> None:
         """Every living executor's lease is renewed, counted from before the renewal was asked."""
@@ -177,8 +185,10 @@ class Keeper:
     def _announce(self) -> None:
         """The worker stands on the roll."""
         moment = time.monotonic()
-        if self._announced_at and moment - self._announced_at < conf.settings().HEARTBEAT:
+        every = conf.settings().HEARTBEAT if self._announced_at else ASK_INTERVAL
+        if self._tried_at and moment - self._tried_at < every:
             return
+        self._tried_at = moment
         slots = self._plan.concurrency * self._plan.processes
         roll.announce(self._worker, self._supervisor, self._plan.names, slots)
         self._announced_at = moment
@@ -198,20 +208,28 @@ class Keeper:
     def _leave(self) -> None:
         roll.leave(self._worker)
 
-    def _register(self) -> None:
-        moment = time.monotonic()
-        if self._registered_at and moment - self._registered_at < REGISTRY_INTERVAL:
-            return
-        self._registered_at = moment
-        try:
-            self._registry.announce()
-        except (*rq.Unavailable, ValueError) as error:
-            log.debug("RQ's registry was not told: %s", error)
 
-    def _unregister(self) -> None:
+class _Registry(threading.Thread):
+    """Shows the worker in RQ's registry, where people look for it, until told to end."""
+
+    def __init__(self, worker: Any) -> None:
+        super().__init__(daemon=True, name="registry")
+        self._worker = worker
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        self._over.set()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            self._try(self._worker.announce)
+            self._over.wait(REGISTRY_INTERVAL)
+        self._try(self._worker.register_death)
+
+    def _try(self, tell: Callable[[], object]) -> None:
         try:
-            self._registry.register_death()
-        except rq.Unavailable as error:
+            tell()
+        except (*rq.Unavailable, ValueError) as error:
             log.debug("RQ's registry was not told: %s", error)
 
 
@@ -223,14 +241,13 @@ FROM jobs_job WHERE id = ANY(%s) AND state = 'running'
   AND (cancel_requested_at IS NOT NULL OR preempted_by IS NOT NULL)
 """
 
-_FAULTS: dict[Ending, str] = {"timeout": "Timeout", "crashed": "Crash", "lost": "ExecutorLost"}
-
 
 def main(board: Board, pipe: int, plan: Plan, registry: Any, inherited: Sequence[int] = ()) -> None:
     """The body of the forked process; never returns."""
     code = 1
     try:
         process.forget_connections()
+        presence.introduce_worker(plan.worker)
         for descriptor in inherited:
             os.close(descriptor)
         Keeper(board, pipe, plan, registry).run()

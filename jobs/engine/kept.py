@@ -13,7 +13,7 @@ from uuid import UUID
 
 from jobs import registry
 from jobs.engine import sql
-from jobs.keeping import Keep
+from jobs.retention import Keep
 
 COUNTED = 5000
 """Rows that one statement looks at while it only counts."""

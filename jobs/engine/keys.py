@@ -139,6 +139,11 @@ def holder(kind: str, tenant: str, key: str) -> UUID | None:
     return found[0][0] if found else None
 
 
+def is_there(job_id: UUID) -> bool:
+    """Return whether the job has not been deleted."""
+    return bool(sql.bound_rows("SELECT 1 FROM jobs_job WHERE id = %s", [job_id]))
+
+
 def _unfinished(entry: Entry, insert: Insert) -> UUID | None:
     assert entry.unique is not None  # noqa: S101
     for _ in range(_TRIES):
@@ -209,16 +214,17 @@ ON CONFLICT (kind, tenant, key) DO UPDATE SET expires_at = EXCLUDED.expires_at
 RETURNING job_id, xmax::text <> '0' AS was_there
 """
 
-# Only a job that nobody has begun may be changed under the caller's hands.
+# Only a job that nobody has begun may be changed under the caller's hands. It is not put off for
+# longer than the key allows from the moment at which it was made.
 _REPLACE = """
-UPDATE jobs_job SET payload = %s::jsonb, payload_version = %s, priority = %s,
-  run_at = coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s'),
-  rank = (extract(epoch FROM coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s')) * 1000
-    )::bigint - %s,
-  wait = CASE WHEN coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s') > jobs_clock()
-    THEN 1 ELSE 0 END
-WHERE id = %s AND kind = %s AND tenant = %s AND state IN ('blocked', 'pending') AND attempt = 0
-RETURNING exclusive_key, wait
+WITH s AS MATERIALIZED (SELECT id, least(created_at + %s * interval '1 s',
+    coalesce(%s::timestamptz, jobs_clock() + %s * interval '1 s')) AS at FROM jobs_job
+  WHERE id = %s AND kind = %s AND tenant = %s AND state IN ('blocked', 'pending') AND attempt = 0
+  FOR NO KEY UPDATE)
+UPDATE jobs_job j SET payload = %s::jsonb, payload_version = %s, priority = %s, run_at = s.at,
+  rank = (extract(epoch FROM s.at) * 1000)::bigint - %s,
+  wait = CASE WHEN s.at > jobs_clock() THEN 1 ELSE 0 END
+FROM s WHERE j.id = s.id RETURNING j.exclusive_key, j.wait
 """
 
 
@@ -242,11 +248,14 @@ def _waiting(entry: Entry, insert: Insert) -> UUID | None:
 
 
 def _replace(entry: Entry, job_id: UUID) -> bool:
-    start = (entry.run_at, entry.delay)
+    assert entry.unique is not None  # noqa: S101 - the caller has looked
+    most = entry.unique.at_most
+    latest = None if most is None else most.total_seconds()
     weight = entry.priority * PRIORITY_STEP_MS
     text = _text_for(entry, job_id)
-    values = [text, entry.version, entry.priority, *start, *start, weight, *start]
-    found = sql.bound_rows(_REPLACE, [*values, job_id, entry.kind, entry.tenant])
+    place = [latest, entry.run_at, entry.delay, job_id, entry.kind, entry.tenant]
+    values = [text, entry.version, entry.priority, weight]
+    found = sql.bound_rows(_REPLACE, [*place, *values])
     if found and found[0][0] is not None and found[0][1] > 0:
         _make_way(job_id, found[0][0])
     if found:

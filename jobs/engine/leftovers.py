@@ -29,9 +29,10 @@ def bulks(keep: timedelta, dry_run: bool, chunk: int) -> Iterator[Rows]:
         [(rows, items)] = sql.rows(counts, [before, before])
         yield {"bulks": rows, "bulk items": items}
         return
-    items = f"""DELETE FROM jobs_bulkitem WHERE id IN (SELECT i.id FROM jobs_bulkitem i
+    # An array, because a plan may run the subquery of an IN again for every row, past its LIMIT.
+    items = f"""DELETE FROM jobs_bulkitem WHERE id = ANY (ARRAY(SELECT i.id FROM jobs_bulkitem i
       WHERE i.bulk_id = (SELECT id FROM jobs_bulk WHERE {_ENDED} ORDER BY created_at, id LIMIT 1)
-      ORDER BY i.id LIMIT %s FOR UPDATE SKIP LOCKED)"""
+      ORDER BY i.id LIMIT %s FOR UPDATE SKIP LOCKED))"""
     whole = f"""DELETE FROM jobs_bulk WHERE id = (SELECT id FROM jobs_bulk b WHERE {_ENDED}
       ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
       AND NOT EXISTS (SELECT 1 FROM jobs_bulkitem i WHERE i.bulk_id = jobs_bulk.id)"""
@@ -55,8 +56,8 @@ def causes(keep: timedelta, dry_run: bool, chunk: int) -> Iterator[Rows]:
         [(rows,)] = sql.rows(f"SELECT count(*) {old}", [before])
         yield {"causes seen": rows}
         return
-    seen = f"""DELETE FROM jobs_causeseen WHERE id IN (SELECT s.id {old} ORDER BY s.id LIMIT %s
-      FOR UPDATE OF s SKIP LOCKED) RETURNING fingerprint"""
+    seen = f"""DELETE FROM jobs_causeseen WHERE id = ANY (ARRAY(SELECT s.id {old} ORDER BY s.id
+      LIMIT %s FOR UPDATE OF s SKIP LOCKED)) RETURNING fingerprint"""
     while True:
         marks = sql.repeating(lambda: sql.rows(seen, [before, chunk]))
         gone = sorted({mark for (mark,) in marks})

@@ -70,6 +70,14 @@ class _Sum:
         self.longest = max(self.longest, note.seconds)
         self.buckets[histograms.bucket_of(note.seconds)] += 1
 
+    def merge(self, other: _Sum) -> None:
+        self.count += other.count
+        self.letters += other.letters
+        self.stalls += other.stalls
+        self.seconds += other.seconds
+        self.longest = max(self.longest, other.longest)
+        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+
     def add_many(self, seconds: Sequence[float]) -> None:
         self.count += len(seconds)
         self.seconds += sum(seconds)
@@ -151,7 +159,7 @@ class Recorder:
         return None if due is None else max(0.0, due - time.monotonic())
 
     def flush(self) -> None:
-        """What was gathered is in the database, or lost. Never raises for the database."""
+        """What was gathered is in the database, kept, or lost. Never raises for the database."""
         with self._lock:
             sums, self._sums, self._due = self._sums, {}, None
         if not sums:
@@ -173,7 +181,15 @@ class Recorder:
         try:
             sql.repeating(lambda: sql.bound_rows(_ADD, [json.dumps(rows), TOTAL]))
         except Error as error:
-            log.warning("the statistics of %d attempts are lost: %s", _count(sums), error)
+            if sql.sqlstate(error) and not sql.is_refusal(error):
+                self._keep(sums)  # the server has said that nothing was written
+            else:
+                log.warning("the statistics of %d attempts are lost: %s", _count(sums), error)
+
+    def _keep(self, sums: dict[tuple[str, str, Outcome], _Sum]) -> None:
+        with self._lock:
+            for key, one in sums.items():
+                self._sum(key).merge(one)
 
     def _add(self, notes: list[Note]) -> None:
         with self._lock:

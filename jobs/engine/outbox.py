@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from pydantic import BaseModel
 
 from jobs import events, registry
 from jobs.engine import rq, sql
 from jobs.engine.calls import call
 from jobs.engine.pushes import after_commit
 from jobs.engine.wire import wire
-from jobs.events import Audience, Event, Message
+from jobs.events import Audience, Event, Message, Told
 from jobs.jsontext import printable
 from jobs.redaction import redact_text
 
@@ -35,13 +34,19 @@ TRIES = 8
 LONGEST_PAUSE = 600.0
 ERROR_LIMIT = 500
 PORTION = 500
+MANY = 1000
+"""Events that one statement writes."""
+STRETCH = 0.05
+"""Seconds after which a portion that has subscribers ends before its last event."""
+FEWEST = 5
+"""Events of a portion that are told in any case."""
 LOCK = 0x6A6F62735F72656C
 """The advisory lock of whoever relays, or decides about an event."""
 
 
 def emit(
     topic: str,
-    payload: Mapping[str, Any] | BaseModel,
+    payload: Told,
     *,
     key: str = "",
     tenant: str = "",
@@ -57,6 +62,17 @@ def emit(
     write(made)
     after_commit(None)
     return made.id
+
+
+def emit_many(made: Iterable[Message]) -> list[UUID]:
+    """The same for many, which commit together; answers their ids."""
+    found = list(made)
+    with transaction.atomic(using=sql.alias()):
+        for first in range(0, len(found), MANY):
+            write_many(found[first : first + MANY])
+        if found:
+            after_commit(None)
+    return [each.id for each in found]
 
 
 def tell(topic: str, payload: Mapping[str, Any], *, key: str, tenant: str = "") -> None:
@@ -123,15 +139,16 @@ class Relayed:
 
 
 def relay_once(limit: int = PORTION) -> Relayed:
-    """The oldest events that may go are in the feed, or are to be tried again later.
+    """The next events that may go are in the feed, or are to be tried again later.
 
-    Does nothing while another process relays. Listeners are told after the commit.
+    Tenants take turns, so that many events of one hold up nobody else's. Does nothing while
+    another process relays. Listeners are told after the commit.
     """
     registry.autodiscover()  # nobody may publish who does not know who is to be told
     subscribed = events.subscriptions()
     relayed, head = sql.repeating(lambda: _tell(limit) if subscribed else _move(limit))
     if head:
-        transaction.on_commit(partial(_ring, head), using=sql.alias(), robust=True)
+        transaction.on_commit(lambda: _ring(head), using=sql.alias(), robust=True)
     return relayed
 
 
@@ -145,7 +162,7 @@ def _move(limit: int) -> tuple[Relayed, int]:
 
 _PICKED = """
 SELECT o.id, o.event_id, o.topic, o.key, o.tenant, o.audience, o.payload::text, o.occurred_at
-FROM jobs_outbox o WHERE o.id = ANY(%s) ORDER BY o.id
+FROM unnest(%s::bigint[]) WITH ORDINALITY AS u (id, n) JOIN jobs_outbox o USING (id) ORDER BY u.n
 """
 _PICK = "SELECT jobs_relay_pick(%s)"
 _PUBLISH = "SELECT jobs_relay_publish(%s)"
@@ -163,7 +180,12 @@ def _tell(limit: int) -> tuple[Relayed, int]:
         good: list[int] = []
         blocked: set[tuple[str, str]] = set()
         failed = 0
-        for number, *columns in sql.bound_rows(_PICKED, [picked]):
+        rows = sql.bound_rows(_PICKED, [picked])
+        end, waiting = time.monotonic() + STRETCH, {row[4] for row in rows}
+        for number, *columns in rows:
+            if len(good) >= FEWEST and not waiting and time.monotonic() >= end:
+                break  # every tenant had its turn, and has its next one soon
+            waiting.discard(columns[3])
             event = _event(head + len(good) + 1, columns)
             if event.key and (event.tenant, event.key) in blocked:
                 continue
@@ -187,7 +209,7 @@ def _event(position: int, columns: Sequence[Any]) -> Event:
 def _told(event: Event) -> Exception | None:
     """What the first subscriber raised who cannot take the event; then none has written anything.
 
-    A connection that is lost is nobody's refusal.
+    A connection that is lost, or a deadlock, is nobody's refusal.
     """
     wanting = [s for s in events.subscriptions() if s.wants(event.topic)]
     if not wanting:
@@ -197,7 +219,7 @@ def _told(event: Event) -> Exception | None:
             for subscription in wanting:
                 subscription.function(event)
     except Exception as error:
-        if sql.is_disconnected(error):
+        if sql.is_disconnected(error) or sql.is_conflict(error):
             raise
         return error
     return None
@@ -214,7 +236,7 @@ WHERE id = %s RETURNING state, tries
 
 def _refuse(number: int, event: Event, error: Exception) -> None:
     name = type(error).__qualname__
-    text = printable(redact_text(f"{name}: {error}"), ERROR_LIMIT)
+    text = printable(redact_text(f"{name}: {error}", limit=ERROR_LIMIT, head=1), ERROR_LIMIT)
     parameters = [text, printable(name, 100), TRIES, TRIES, LONGEST_PAUSE, number]
     [(state, tries)] = sql.bound_rows(_REFUSE, parameters)
     if state == "failed":

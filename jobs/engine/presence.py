@@ -19,7 +19,7 @@ LONGEST = 63
 
 def introduce(role: str, name: str) -> None:
     """From now on this process's connections are those of the role's holder of this name."""
-    text = f"{PREFIX}{role}:{name}".encode("ascii", "replace")[:LONGEST].decode()
+    text = _text(role, name)
 
     def say(connection: Any, **_: Any) -> None:
         if connection.alias == sql.alias():
@@ -29,3 +29,15 @@ def introduce(role: str, name: str) -> None:
     connection_created.connect(say, weak=False, dispatch_uid="jobs.engine.presence")
     if sql.connection().connection is not None:
         say(sql.connection())
+
+
+def introduce_worker(name: str) -> None:
+    """Name the connections that this process opens from now on after its worker.
+
+    By a parameter of the connection, which costs no statement: slots open many.
+    """
+    sql.connection().settings_dict["OPTIONS"]["application_name"] = _text("worker", name)
+
+
+def _text(role: str, name: str) -> str:
+    return f"{PREFIX}{role}:{name}".encode("ascii", "replace")[:LONGEST].decode()

@@ -13,12 +13,17 @@ from django.db import transaction
 
 from jobs import conf
 from jobs.engine import rq, sql
+from jobs.engine.clients import StillAway
 from jobs.engine.wire import wire
 
 log = logging.getLogger("jobs.intake")
 
 _OPEN_FOR = 0.25
 """Seconds for which the answer "this queue is open" is believed."""
+_SLOW = 0.05
+"""Seconds after which an answer came late: to be born queued saves less than asking costs."""
+_SLOW_FOR = 5.0
+"""Seconds for which nobody asks a slow Redis about any queue."""
 
 
 class OpenQueues:
@@ -26,6 +31,7 @@ class OpenQueues:
 
     def __init__(self) -> None:
         self._believed: dict[str, tuple[float, bool]] = {}
+        self._ask_at = 0.0
 
     def is_open(self, queue: str) -> bool:
         if not conf.settings().BORN_QUEUED:
@@ -34,10 +40,15 @@ class OpenQueues:
         now = time.monotonic()
         if now < until:
             return answer
+        if now < self._ask_at:
+            return False
         try:
             answer = rq.is_open(queue)
         except rq.Unavailable:
             answer = False
+        else:
+            if time.monotonic() - now > _SLOW:
+                self._ask_at = now + _SLOW_FOR
         self._believed[queue] = (now + _OPEN_FOR, answer)
         return answer
 
@@ -55,11 +66,13 @@ class _Outgoing:
     """The pushes of one transaction, done together after its commit."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, list[tuple[UUID, float]]] = {}
+        self._ids: dict[str, list[UUID]] = {}
         self._nudges = False
+        # Django writes the name of a callback that failed to its log.
+        self.__qualname__ = type(self).__qualname__
 
-    def push(self, queue: str, job_id: UUID, timeout: float) -> None:
-        self._ids.setdefault(queue, []).append((job_id, timeout))
+    def push(self, queue: str, job_id: UUID) -> None:
+        self._ids.setdefault(queue, []).append(job_id)
 
     def nudge(self) -> None:
         self._nudges = True
@@ -75,7 +88,9 @@ class _Outgoing:
         except rq.Unavailable as error:
             for queue in self._ids:
                 open_queues.close(queue)
-            log.warning("push after commit failed, the dispatcher will repeat it: %s", error)
+            # An outage is logged once, when it begins.
+            level = logging.DEBUG if isinstance(error, StillAway) else logging.WARNING
+            log.log(level, "push after commit failed, the dispatcher will repeat it: %s", error)
 
 
 def nudge() -> None:
@@ -94,7 +109,7 @@ def _ignored(_: object) -> None:
     """Nothing follows from this answer."""
 
 
-def after_commit(queue: str | None, job_id: UUID | None = None, timeout: float = 0.0) -> None:
+def after_commit(queue: str | None, job_id: UUID | None = None) -> None:
     """Once the transaction has committed, the id is pushed or, without a queue, a nudge is sent."""
     conn = sql.connection()
     outgoing = _riding(conn)
@@ -103,7 +118,7 @@ def after_commit(queue: str | None, job_id: UUID | None = None, timeout: float =
     if queue is None or job_id is None:
         outgoing.nudge()
     else:
-        outgoing.push(queue, job_id, timeout)
+        outgoing.push(queue, job_id)
     if not found:
         # In autocommit this runs at once, so it must be complete by now.
         transaction.on_commit(outgoing, using=conn.alias, robust=True)

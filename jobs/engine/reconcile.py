@@ -5,21 +5,23 @@ Each duty does one bounded batch, and may run anywhere twice.
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
 
-from jobs import conf
+from jobs import conf, registry
 from jobs.engine import (
     arrivals,
     claims,
     closures,
     endings,
     leases,
+    marks,
     relay,
     retention,
     rq,
@@ -29,6 +31,7 @@ from jobs.engine import (
     timetables,
     withdrawal,
 )
+from jobs.engine.duties import Duties
 from jobs.engine.flow import Flow
 
 log = logging.getLogger("jobs.reconcile")
@@ -50,13 +53,12 @@ REAP_LIMIT = 200
 class Reconciler:
     """The duties that a dispatcher does between its rounds."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, duties: Duties | None = None) -> None:
         self._worker = worker
-        self._done_at: dict[str, float] = {}
+        self._duties = duties or Duties(log)
         self._epoch = ""
         self._pushed: dict[str, int] = {}
         self._wiped = False
-        self._away: Exception | None = None
         self._patience_until = 0.0
         self._patience_checked = False
         self._knows_schedules = False
@@ -67,26 +69,28 @@ class Reconciler:
 
     def round(self, queues: Sequence[str]) -> None:
         """Every duty whose time has come is done."""
-        self._every(ANNOUNCE_INTERVAL, "announce", lambda: rq.note_dispatcher(self._worker))
-        self._every(conf.settings().TICK, "close", closures.refresh)
+        every = self._duties.every
+        with_redis = self._duties.every_with_redis
+        with_redis(ANNOUNCE_INTERVAL, "announce", lambda: rq.note_dispatcher(self._worker))
+        every(conf.settings().TICK, "close", closures.refresh)
         # Before ids are pushed again: what is withdrawn has none to push.
-        self._every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw_closed(self._worker))
-        self._every(STALE_INTERVAL, "held", lambda: withdrawal.withdraw_held(self._worker))
-        self._every(STALE_INTERVAL, "stale", lambda: withdrawal.withdraw_stale(self._worker))
-        self._every(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
-        self._every(REAP_INTERVAL, "reap", self._reap)
-        self._every(SCHEDULE_INTERVAL, "schedules", self._serve_schedules)
-        self._every(PREEMPT_INTERVAL, "preempt", preempt)
-        self._every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
-        self._every(FREE_INTERVAL, "free", self._free)
-        self._every(FORGET_INTERVAL, "forget", leases.forget_dead)
-        self._every(endings.INTERVAL, "endings", self._teller.run)
-        self._every(self._sweeper.interval, "sweep", self._sweeper.run)
-        self._every(arrivals.INTERVAL, "arrivals", arrivals.tally)
-        self._every(relay.INTERVAL, "relay", self._relay.work)
-        if self._away is not None:
-            away, self._away = self._away, None
-            raise away
+        every(WITHDRAW_INTERVAL, "withdraw", lambda: withdrawal.withdraw_closed(self._worker))
+        every(STALE_INTERVAL, "held", lambda: withdrawal.withdraw_held(self._worker))
+        every(STALE_INTERVAL, "stale", lambda: withdrawal.withdraw_stale(self._worker))
+        with_redis(REPUSH_INTERVAL, "repush", lambda: self._repush(queues))
+        every(REAP_INTERVAL, "reap", self._reap)
+        every(SCHEDULE_INTERVAL, "schedules", self._serve_schedules)
+        every(PREEMPT_INTERVAL, "preempt", lambda: preempt(queues))
+        every(EXPIRE_INTERVAL, "expire", lambda: expire(self._worker))
+        every(FREE_INTERVAL, "free", self._free)
+        every(FORGET_INTERVAL, "forget", leases.forget_dead)
+        every(marks.REFRESH_INTERVAL, "mark", marks.refresh)
+        with_redis(FORGET_INTERVAL, "registry", rq.forget_dead_workers)
+        every(endings.INTERVAL, "endings", self._teller.run)
+        every(self._sweeper.interval, "sweep", self._sweeper.run)
+        every(arrivals.INTERVAL, "arrivals", arrivals.tally)
+        every(relay.INTERVAL, "relay", self._relay.work)
+        self._duties.end()
 
     @property
     def pause(self) -> float:
@@ -102,15 +106,6 @@ class Reconciler:
     def note_outage(self) -> None:
         """The database was away: leases could not be renewed, which proves nothing."""
         self._patience_until = time.monotonic() + conf.settings().LEASE
-
-    def _every(self, interval: float, name: str, duty: Callable[[], object]) -> None:
-        moment = time.monotonic()
-        if moment - self._done_at.get(name, 0.0) >= interval:
-            self._done_at[name] = moment
-            try:
-                duty()
-            except rq.Unavailable as error:
-                self._away = error  # the other duties need no Redis
 
     def _serve_schedules(self) -> None:
         if not self._knows_schedules:
@@ -142,7 +137,6 @@ class Reconciler:
             missing = find_missing(queue, after)
             if missing:
                 log.info("pushing %d ids again to %s", len(missing), queue)
-                rq.drop_intermediate(queue, [job_id for job_id, _ in missing])
                 _, seq = rq.push(queue, missing)
                 self._pushed[queue] = seq
                 _touch(missing)
@@ -172,10 +166,10 @@ def patience() -> float:
     return float(max(0.0, lease - age))
 
 
-def find_missing(queue: str, after: float, limit: int = 5000) -> list[tuple[UUID, float]]:
-    """Ids (with timeouts) queued for longer than ``after`` seconds and in no list of Redis."""
+def find_missing(queue: str, after: float, limit: int = 5000) -> list[UUID]:
+    """Ids queued for longer than ``after`` seconds and in no list of Redis."""
     stale = sql.bound_rows(
-        "SELECT id, timeout FROM jobs_job WHERE queue = %s AND state = 'queued' "
+        "SELECT id FROM jobs_job WHERE queue = %s AND state = 'queued' "
         "AND queued_at <= jobs_clock() - %s * interval '1 s' "
         # Those admitted at a rate too long ago are about to be withdrawn.
         "AND (flow & %s = 0 OR queued_at > jobs_clock() - %s * interval '1 s') "
@@ -185,7 +179,7 @@ def find_missing(queue: str, after: float, limit: int = 5000) -> list[tuple[UUID
     if not stale:
         return []
     present = rq.listed(queue)
-    return [(job_id, timeout) for job_id, timeout in stale if job_id not in present]
+    return [job_id for (job_id,) in stale if job_id not in present]
 
 
 # An admission at a rate does not grow younger.
@@ -197,9 +191,8 @@ UPDATE jobs_job j SET queued_at = jobs_clock() FROM l WHERE j.id = l.id
 """
 
 
-def _touch(pushed: Sequence[tuple[UUID, float]]) -> None:
+def _touch(ids: list[UUID]) -> None:
     """The ids count as queued from now on, so that they are not pushed again at once."""
-    ids = [job_id for job_id, _ in pushed]
     sql.repeating(lambda: sql.bound_rows(_TOUCH, [ids, int(Flow.PACED)]))
 
 
@@ -225,8 +218,34 @@ def expire(worker: str, limit: int = 1000) -> int:
     return sql.repeating(write)
 
 
-def preempt() -> int:
-    """Holders of an exclusive key for which somebody more urgent waits are asked to stop."""
+def preempt(served: Sequence[str] | None = None) -> int:
+    """Take exclusive keys from preemptible holders for which somebody more urgent waits.
+
+    A running holder is asked to stop; a queued one is pending again, and the urgent job is queued
+    in its place. With ``served``, only jobs of these queues preempt. Return how many holders were
+    preempted.
+    """
+    of_kinds = {
+        name: handler.preemptions
+        for handler in registry.handlers()
+        if handler.preemptions is not None
+        for name in (handler.kind, *handler.payload.aliases)
+    }
     limit = conf.settings().PREEMPTION_LIMIT
-    [(asked,)] = sql.repeating(lambda: sql.rows("SELECT jobs_preempt(%s)", [limit]))
-    return int(asked)
+    parameters = [limit, json.dumps(of_kinds), None if served is None else list(served)]
+
+    def write() -> list[sql.Row]:
+        with transaction.atomic(using=sql.alias()):
+            preempted = sql.rows(_PREEMPT, parameters)
+            if preempted:
+                claims.nudge()
+            return preempted
+
+    preempted = sql.repeating(write)
+    for _, heir, queue in preempted:
+        if queue is not None:
+            rq.give_back(queue, [heir])
+    return len(preempted)
+
+
+_PREEMPT = "SELECT holder, heir, queue FROM jobs_preempt(%s, %s::jsonb, %s::text[])"

@@ -7,10 +7,12 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
 
 from django.db import Error
 
 from jobs.engine import feed, outbox, presence, sql
+from jobs.engine.seldom import Seldom
 
 log = logging.getLogger("jobs.outbox")
 
@@ -19,6 +21,9 @@ INTERVAL = 0.05
 UPKEEP_INTERVAL = 60.0
 BUDGET = 0.02
 """Seconds for which a dispatcher relays at a time, and a portion more."""
+LONG = 0.1
+"""Seconds of a portion after which the next one is smaller: who comes meanwhile waits for both."""
+SMALLEST = 25
 LIVELY = 5.0
 """Seconds after an event during which the next one is looked for more often."""
 
@@ -30,6 +35,8 @@ class Relay:
         self._moved_at = float("-inf")
         self._kept_at = float("-inf")
         self._stopping = False
+        self._seldom = Seldom(log)
+        self._size = outbox.PORTION
 
     @property
     def is_lively(self) -> bool:
@@ -47,8 +54,9 @@ class Relay:
                 if not self.work(1.0):
                     time.sleep(INTERVAL)
             except Error as error:
-                log.warning("the relay waits for the database: %s", error)
-                sql.close()
+                self._seldom.failure("away", error, "the relay waits for the database")
+                with suppress(Error):
+                    sql.close()
                 time.sleep(0.2)
         log.info("the relay is gone")
 
@@ -62,17 +70,28 @@ class Relay:
         end = time.monotonic() + budget
         try:
             self._keep_up()
-            while (portion := outbox.relay_once()).moved:
+            while (portion := self._portion()).moved:
                 moved += portion.moved
-                if portion.moved < outbox.PORTION or time.monotonic() >= end or self._stopping:
+                if time.monotonic() >= end or self._stopping:
                     break
         except Error as error:
             if sql.is_disconnected(error):
                 raise
-            log.exception("events could not be relayed")
+            self._seldom.failure("relay", error, "events could not be relayed")
         if moved:
             self._moved_at = time.monotonic()
         return moved
+
+    def _portion(self) -> outbox.Relayed:
+        """Move some events: as many as take a moment, however large they are."""
+        begun = time.monotonic()
+        found = outbox.relay_once(self._size)
+        took = time.monotonic() - begun
+        if took > LONG:
+            self._size = max(self._size // 2, SMALLEST)
+        elif took < LONG / 2:
+            self._size = min(self._size * 2, outbox.PORTION)
+        return found
 
     def _keep_up(self) -> None:
         if time.monotonic() - self._kept_at >= UPKEEP_INTERVAL:

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from django.db import Error, transaction
 
-from jobs import conf, keeping
-from jobs.engine import kept, leases, leftovers, letters, roll, sql
+from jobs import conf, retention
+from jobs.engine import kept, leases, leftovers, letters, metrics, roll, sql
 from jobs.engine.kept import FIRST, NOBODY, NOTHING, Place, Portion, Steps
 from jobs.states import JobState
 
@@ -39,8 +39,8 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
     keeps = {
         JobState.SUCCEEDED: (settings.KEEP_COMPLETED, "keep_completed"),
         JobState.FAILED: (settings.KEEP_FAILED, "keep_failed"),
-        JobState.CANCELLED: (settings.KEEP_CANCELLED, ""),
-        JobState.EXPIRED: (settings.KEEP_EXPIRED, ""),
+        JobState.CANCELLED: (settings.KEEP_CANCELLED, "keep_cancelled"),
+        JobState.EXPIRED: (settings.KEEP_EXPIRED, "keep_expired"),
     }
     for state, (default, rule) in keeps.items():
         yield from _jobs(state, default, rule, dry_run, chunk)
@@ -50,6 +50,7 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
         _Walk("keys", _KEYS, timedelta(0)),
         _Walk("minutes", _MINUTES, settings.KEEP_STATISTICS),
         _Walk("quarters", _QUARTERS, settings.KEEP_STATISTICS),
+        _Walk("metrics", _METRICS, settings.KEEP_STATISTICS),
         _Walk("deliveries", _DELIVERIES, settings.KEEP_DELIVERIES),
         _Walk("audit", _AUDIT, settings.KEEP_AUDIT),
         _Walk("answers", _ANSWERS, timedelta(hours=24)),
@@ -59,7 +60,8 @@ def sweep(*, dry_run: bool = False, chunk: int = CHUNK) -> Steps:
     yield from map(Portion, leftovers.causes(settings.KEEP_CAUSES, dry_run, chunk))
     yield from _of_apps(dry_run, chunk)
     if not dry_run:
-        yield Portion({"leases": leases.forget_dead(), "workers": roll.forget_lost()})
+        gone = {"leases": leases.forget_dead(), "workers": roll.forget_lost()}
+        yield Portion({**gone, "gauges": metrics.forget_dead()})
 
 
 # ---- jobs
@@ -154,7 +156,7 @@ def _remove(state: JobState, ids: list[UUID], dry_run: bool) -> Portion:
 
 def _of_apps(dry_run: bool, chunk: int) -> Steps:
     """What apps have of their own; one that fails keeps no other from going on."""
-    for name, clear in keeping.sweepers().items():
+    for name, clear in retention.sweepers().items():
         try:
             yield from map(Portion, clear(dry_run, chunk))
         except Exception as error:
@@ -191,6 +193,7 @@ _KEYS = _Table(
 # The rows that count since ever have a minute that never comes.
 _MINUTES = _Table("jobs_minute", "minute", "t.minute < %s")
 _QUARTERS = _Table("jobs_quarter", "at", "t.at < %s")
+_METRICS = _Table("jobs_metric", "seen_at", "t.seen_at < %s")
 _AUDIT = _Table("jobs_audit", "at", "t.at < %s")
 _ANSWERS = _Table("jobs_api_answer", "created_at", "t.created_at < %s")
 

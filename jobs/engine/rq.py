@@ -10,92 +10,74 @@ import functools
 import os
 import socket
 import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-import django_rq
 import redis
 import rq
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rq import version
 
-from jobs import conf
-from jobs.names import name_problem
+from jobs.engine import clients, marks
+from jobs.engine.clients import client as client
+from jobs.engine.outage import briefly, outage
+from jobs.engine.wire import forget as forget_wire
+from jobs.engine.wire import wire
 
 T = TypeVar("T")
 
-Unavailable = (redis.RedisError, OSError)
-"""What any Redis call may raise while Redis is away."""
-Refused = redis.ResponseError
-"""What Redis answers to a command that it will not carry out."""
+Unavailable = clients.Unavailable
+Refused = clients.Refused
 
 EPOCH = "jobs:epoch"
-NUDGE = "jobs:nudge"
 FEED = "jobs:feed"
 """The channel on which the feed's new head is called out."""
-DISPATCHERS = "jobs:dispatchers"
-DISPATCHER_TTL = 15.0
-HASH_TTL = 86400
-PUSH_TIMEOUT = 0.2
-ENTRY = "jobs.engine.stock.perform"
-"""The function that a stock rqworker is told to call, with the job's id as its only argument."""
+REGISTRY = "jobs:registry"
+"""Which entries of RQ's registry of workers are ours, and the queues under which they stand."""
+DISPATCHER_TTL = 15
+
+
+def _key(*parts: str) -> str:
+    """Return a key of this database's own: others on the same Redis database have other keys."""
+    return ":".join(("jobs", marks.mark(), *parts))
 
 
 def queue_key(queue: str) -> str:
-    """RQ's list of a queue."""
-    return f"rq:queue:{queue}"
-
-
-def intermediate_key(queue: str) -> str:
-    """The list in which a stock rqworker parks an id between pop and start."""
-    return f"rq:queue:{queue}:intermediate"
+    """Return the list of a queue. It is none of RQ's lists, which belong to others."""
+    return _key("queue", queue)
 
 
 def _seq_key(queue: str) -> str:
-    return f"jobs:seq:{queue}"
+    return _key("seq", queue)
 
 
 def _open_key(queue: str) -> str:
-    return f"jobs:open:{queue}"
+    return _key("open", queue)
 
 
-@functools.cache
-def client() -> redis.Redis:
-    """This process's Redis client, as RQ_QUEUES describes it; fork-safe, thread-safe."""
-    return django_rq.get_connection(conf.settings().CONNECTION)
+def nudge_key() -> str:
+    """Return the list on which an idle dispatcher waits."""
+    return _key("nudge")
 
 
-@functools.cache
-def push_client() -> redis.Redis:
-    """A client that gives up quickly: a request must not wait for Redis."""
-    base = client()
-    settings = {
-        **base.connection_pool.connection_kwargs,
-        "socket_timeout": PUSH_TIMEOUT,
-        "socket_connect_timeout": PUSH_TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
-        "retry_on_error": [],
-    }
-    pool = redis.ConnectionPool(connection_class=base.connection_pool.connection_class, **settings)
-    return redis.Redis(connection_pool=pool)
+def dispatchers_key() -> str:
+    """Return the set of the dispatchers that were heard of."""
+    return _key("dispatchers")
 
 
 def forget_clients() -> None:
     """The next call connects anew (after a change of settings)."""
-    client.cache_clear()
-    push_client.cache_clear()
+    clients.forget()
+    forget_wire()
+    outage.forget()
     _script.cache_clear()
 
 
-# One script per push: the hashes that a stock rqworker needs, the ids, and the push counter by
-# which a Redis that lost its newest writes is recognised. A key of the wrong type, or a counter
-# that cannot count, can only have been put there by a stranger, and is removed.
+# One script per push: the ids, and the push counter by which a Redis that lost its newest writes is
+# recognised. A key of the wrong type, or a counter that cannot count, can only have been put there
+# by a stranger, and is removed.
 _PUSH = """
 local function insist(command, key, ...)
   local answer = redis.pcall(command, key, ...)
@@ -105,21 +87,9 @@ local function insist(command, key, ...)
   end
   return answer
 end
-local ids = {}
-for i = 5, #ARGV, 2 do
-  local id = ARGV[i]
-  local key = 'rq:job:' .. id
-  redis.call('DEL', key)
-  redis.call('HSET', key, 'data', '["' .. ARGV[3] .. '",null,["' .. id .. '"],{}]',
-    'origin', ARGV[1], 'status', 'queued', 'created_at', ARGV[2],
-    'timeout', ARGV[i + 1], 'result_ttl', '0', 'failure_ttl', '60')
-  redis.call('EXPIRE', key, ARGV[4])
-  ids[#ids + 1] = id
-end
-insist('SADD', 'rq:queues', KEYS[1])
 local length = 0
-for i = 1, #ids, 1000 do
-  length = insist('RPUSH', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
+for i = 1, #ARGV, 1000 do
+  length = insist('RPUSH', KEYS[1], unpack(ARGV, i, math.min(i + 999, #ARGV)))
 end
 local seq = redis.pcall('INCR', KEYS[2])
 if type(seq) ~= 'number' or seq > 9e15 then
@@ -129,8 +99,7 @@ end
 return {length, seq}
 """
 
-# Takes up to ARGV[1] ids from the first lists that have any, and forgets the hashes of those
-# ids and of the ids given behind: whoever claims them needs only the row.
+# Takes up to ARGV[1] ids from the first lists that have any.
 _TAKE = """
 local want = tonumber(ARGV[1])
 local taken = {}
@@ -140,13 +109,9 @@ for k = 1, #KEYS do
     ids = redis.call('LPOP', KEYS[k], want)
   end
   ids = ids or {}
-  for i = 1, #ids do
-    if #ids[i] == 36 then redis.call('UNLINK', 'rq:job:' .. ids[i]) end
-  end
   want = want - #ids
   taken[k] = ids
 end
-for i = 2, #ARGV do redis.call('UNLINK', 'rq:job:' .. ARGV[i]) end
 return taken
 """
 
@@ -170,29 +135,22 @@ def _mended(command: Callable[[], T], kind: bytes, *keys: str | bytes) -> T:
         return command()
 
 
-def push(queue: str, ids: Sequence[tuple[UUID, float]]) -> tuple[int, int]:
-    """The ids (with their timeouts) are in the list; answers its length and the push counter."""
+def push(queue: str, ids: Sequence[UUID]) -> tuple[int, int]:
+    """Put the ids into the list; return its length and the push counter."""
     script, keys, arguments = pushing(queue, ids)
     length, seq = _script(script)(keys=keys, args=arguments)
     return int(length), int(seq)
 
 
-def pushing(
-    queue: str, ids: Sequence[tuple[UUID, float]]
-) -> tuple[str, list[str], list[str | int]]:
+def pushing(queue: str, ids: Sequence[UUID]) -> tuple[str, list[str], list[str | int]]:
     """The script, keys and arguments by which the ids are pushed; it answers as ``push`` does."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-    arguments: list[str | int] = [queue, stamp, ENTRY, HASH_TTL]
-    for job_id, timeout in ids:
-        # A stock worker kills its child a minute after this; the lease decides long before.
-        arguments += (str(job_id), int(timeout) + 10)
-    return _PUSH, [queue_key(queue), _seq_key(queue)], arguments
+    return _PUSH, [queue_key(queue), _seq_key(queue)], [*map(str, ids)]
 
 
-def take(queues: Sequence[str], want: int, forget: Sequence[UUID] = ()) -> dict[str, list[UUID]]:
+def take(queues: Sequence[str], want: int) -> dict[str, list[UUID]]:
     """Up to ``want`` ids by queue, in the order of the queues, without waiting."""
     keys = [queue_key(queue) for queue in queues]
-    taken = _script(_TAKE)(keys=keys, args=[want, *map(str, forget)])
+    taken = _script(_TAKE)(keys=keys, args=[want])
     return {
         queue: ids
         for queue, raw in zip(queues, taken, strict=True)
@@ -205,11 +163,15 @@ def wait(queues: Sequence[str], timeout: float) -> tuple[str, list[UUID]] | None
     keys = {queue_key(queue).encode(): queue for queue in queues}
     popped = cast(
         "list[bytes] | None",
-        _mended(lambda: client().blpop(list(keys), timeout=timeout), b"list", *keys),
+        _mended(lambda: client().blpop(list(keys), timeout=_bounded(timeout)), b"list", *keys),
     )
     if popped is None:
         return None
     return keys[popped[0]], list(parse_ids([popped[1]]))
+
+
+def _bounded(timeout: float) -> float:
+    return min(timeout, clients.LONGEST_WAIT)
 
 
 def give_back(queue: str, ids: Sequence[UUID]) -> None:
@@ -238,35 +200,22 @@ def length(queue: str) -> int:
         return 0
 
 
-def listed(queue: str) -> set[UUID]:
-    """The ids in the list.
-
-    Those that a stock rqworker has parked between pop and start are not counted: it parks them
-    for a moment, or for ever because it died.
-    """
+def listed(queue: str, limit: int = 0) -> set[UUID]:
+    """Return the ids in the list; with a limit, only the first ones."""
     try:
-        return set(parse_ids(cast("list[bytes]", client().lrange(queue_key(queue), 0, -1))))
+        found = client().lrange(queue_key(queue), 0, limit - 1)
     except redis.ResponseError:
         return set()
-
-
-def drop_intermediate(queue: str, ids: Sequence[UUID]) -> None:
-    """The ids have left the intermediate list."""
-    key = intermediate_key(queue)
-    pipe = client().pipeline(transaction=False)
-    for job_id in ids:
-        pipe.lrem(key, 0, str(job_id))
-    # A key of another type has no ids in it, and nobody here needs to mend it.
-    pipe.execute(raise_on_error=False)
+    return set(parse_ids(cast("list[bytes]", found)))
 
 
 def epoch(candidate: str) -> str:
     """The mark of this Redis's life: the stored one, or ``candidate`` where there was none."""
-    stored = cast(
-        "bytes | None",
-        _mended(lambda: client().set(EPOCH, candidate, nx=True, get=True), b"string", EPOCH),
-    )
-    return stored.decode(errors="replace") if stored is not None else candidate
+    # Not by one SET NX GET, which is new in Redis 7.0.
+    stored = _mended(lambda: client().get(EPOCH), b"string", EPOCH)
+    if stored is None and not client().set(EPOCH, candidate, nx=True):
+        stored = client().get(EPOCH)
+    return candidate if stored is None else cast("bytes", stored).decode(errors="replace")
 
 
 def push_counter(queue: str) -> int:
@@ -286,12 +235,12 @@ def try_shut(queues: Sequence[str]) -> None:
     """Due jobs of the queues are not born queued any more; nothing where Redis is away."""
     if queues:
         with suppress(*Unavailable):
-            push_client().delete(*map(_open_key, queues))
+            wire().ask("DEL", *map(_open_key, queues))
 
 
 def is_open(queue: str) -> bool:
     """Whether a dispatcher lately said that due jobs may be born queued."""
-    return bool(push_client().exists(_open_key(queue)))
+    return bool(wire().ask("EXISTS", _open_key(queue)))
 
 
 # Many nudges are one nudge: an idle dispatcher wakes up and looks at everything.
@@ -306,15 +255,16 @@ redis.call('EXPIRE', KEYS[1], 60)
 
 def nudging() -> tuple[str, list[str], list[str | int]]:
     """The script, keys and arguments by which an idle dispatcher is woken."""
-    return _NUDGE, [NUDGE], []
+    return _NUDGE, [nudge_key()], []
 
 
 def await_nudge(timeout: float) -> bool:
     """True as soon as somebody nudges, False after ``timeout`` seconds."""
     # The nudges of a burst are one nudge.
-    if _mended(lambda: client().blpop([NUDGE], timeout=timeout), b"list", NUDGE) is None:
+    key, wait = nudge_key(), _bounded(timeout)
+    if _mended(lambda: client().blpop([key], timeout=wait), b"list", key) is None:
         return False
-    client().delete(NUDGE)
+    client().delete(key)
     return True
 
 
@@ -324,6 +274,10 @@ _RING = "redis.call('PUBLISH', KEYS[1], ARGV[1])"
 def ringing(position: int) -> tuple[str, list[str], list[str | int]]:
     """The script, keys and arguments by which live listeners learn how far the feed goes."""
     return _RING, [FEED], [position]
+
+
+_LISTENS_FOR = 3
+"""Seconds without any answer to a ping after which a connection counts as dead."""
 
 
 def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
@@ -338,9 +292,16 @@ def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
                 listener.subscribe(FEED)
                 listener.get_message(timeout=1.0)
                 rung(True)
+                silent = 0
                 while not over.is_set():
-                    if listener.get_message(timeout=1.0) is not None:
+                    message = listener.get_message(timeout=1.0)
+                    silent = 0 if message else silent + 1
+                    if message and message["type"] == "message":
                         rung(True)
+                    elif silent > _LISTENS_FOR:
+                        raise TimeoutError("Redis does not answer a ping")
+                    elif silent:
+                        listener.ping()
         except Unavailable:
             rung(False)
             over.wait(1.0)
@@ -348,30 +309,40 @@ def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
 
 def is_first(key: str, seconds: int) -> bool:
     """Whether nobody has asked this about the key in so many seconds."""
-    return bool(client().set(key, 1, nx=True, ex=seconds))
+    return bool(briefly(lambda: client().set(key, 1, nx=True, ex=seconds)))
+
+
+# By the clock of Redis, because those of two hosts may differ by more than the time to live.
+_NOTE_DISPATCHER = """
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
+if ARGV[2] then
+  redis.call('ZADD', KEYS[1], now, ARGV[2])
+  redis.call('EXPIRE', KEYS[1], ARGV[1])
+end
+return redis.call('ZRANGE', KEYS[1], 0, -1)
+"""
 
 
 def note_dispatcher(name: str) -> None:
     """The dispatcher counts as live for the next ``DISPATCHER_TTL`` seconds."""
-    moment = time.time()
-
-    def note() -> None:
-        pipe = client().pipeline(transaction=False)
-        pipe.zadd(DISPATCHERS, {name: moment})
-        pipe.zremrangebyscore(DISPATCHERS, 0, moment - DISPATCHER_TTL)
-        pipe.expire(DISPATCHERS, int(DISPATCHER_TTL))
-        pipe.execute()
-
-    _mended(note, b"zset", DISPATCHERS)
+    _dispatchers(name)
 
 
 def live_dispatchers() -> list[str]:
     """The names of the dispatchers that were heard of lately."""
-    since = time.time() - DISPATCHER_TTL
-    heard = _mended(
-        lambda: client().zrangebyscore(DISPATCHERS, since, "+inf"), b"zset", DISPATCHERS
-    )
-    return [name.decode(errors="replace") for name in cast("list[bytes]", heard)]
+    key = dispatchers_key()  # another thread asks Redis, and has no connection to the database
+    return [name.decode(errors="replace") for name in briefly(lambda: _dispatchers(key=key))]
+
+
+def _dispatchers(*noted: str, key: str = "") -> list[bytes]:
+    key = key or dispatchers_key()
+
+    def run() -> list[bytes]:
+        found = _script(_NOTE_DISPATCHER)(keys=[key], args=[DISPATCHER_TTL, *noted])
+        return cast("list[bytes]", found)
+
+    return _mended(run, b"zset", key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,68 +355,133 @@ class ServerInfo:
 
 
 def server_info() -> ServerInfo:
-    """Version, memory in use and eviction policy of the Redis server."""
-    info = push_client().info()
+    """Version, memory in use and eviction policy of the Redis server.
+
+    Whoever asks is not a request, and may wait for a connection to a Redis far away.
+    """
+    info = briefly(lambda: client().info(), clients.COMMAND_TIMEOUT)
     version = info.get("valkey_version") or info["redis_version"]
     return ServerInfo(str(version), info["used_memory_human"], info.get("maxmemory_policy", ""))
 
 
-def serializer() -> str:
-    """The serializer that RQ_QUEUES names for our connection; nothing where it names none."""
-    return str(django_rq.settings.QUEUES.get(conf.settings().CONNECTION, {}).get("SERIALIZER", ""))
+def rehearse() -> None:
+    """Run the scripts that move ids, on a queue of no name; raises what Redis has against them."""
+    name = "jobs-probe."
+    pushed, taken = pushing(name, []), queue_key(name)
+
+    def run() -> None:
+        script, keys, arguments = pushed
+        _script(script)(keys=keys, args=arguments)
+        _script(_TAKE)(keys=[taken], args=[1])
+        client().delete(*keys)
+
+    briefly(run, clients.COMMAND_TIMEOUT)
 
 
-_COMMANDS = "rq:pubsub:"
-_STOCK_LIMIT = 500
-"""So many stock workers are looked at; a stranger could invent any number."""
+_COUNT = """
+if ARGV[1] == '0' and redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local count = redis.pcall('INCRBY', KEYS[1], ARGV[1])
+if type(count) ~= 'number' then
+  redis.call('SET', KEYS[1], ARGV[1])
+  count = tonumber(ARGV[1])
+end
+if count == tonumber(ARGV[1]) then redis.call('EXPIRE', KEYS[1], ARGV[2]) end
+return count
+"""
 
 
-class StockWorkers:
-    """RQ's own workers on this Redis.
+def count(name: str, more: int, seconds: int) -> int:
+    """Add to the counter of this name, which is forgotten after so many seconds; return it.
 
-    Each listens to a channel for commands for as long as it lives, which the workers of this
-    project do not; its entry in RQ's registry tells its queues. What was read once is remembered
-    while the channel lives, because a stock worker does not register again after Redis was wiped.
+    It is a number to Redis itself, and nothing else is ever read here.
     """
+    return int(wire().ask("EVAL", _COUNT, 1, _key("count", name), more, seconds))
 
-    def __init__(self) -> None:
-        self._queues: dict[str, list[str]] = {}
 
-    def by_queue(self) -> dict[str, int]:
-        """How many of them listen to each queue."""
-        channels = cast("list[bytes]", client().pubsub_channels(f"{_COMMANDS}*"))[:_STOCK_LIMIT]
-        names = {c.decode(errors="replace").removeprefix(_COMMANDS) for c in channels}
-        known = {name: self._queues[name] for name in names & set(self._queues)}
-        known.update(self._read(sorted(names - set(known))))
-        self._queues = known
-        return Counter(queue for queues in known.values() for queue in queues)
+# By the clock of Redis, as the dispatchers. A bound of 0 is none.
+_HOLD_SEAT = """
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local most = tonumber(ARGV[2])
+if most > 0 and redis.call('ZCARD', KEYS[1]) >= most then return 0 end
+redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[3] + 1)
+return 1
+"""
 
-    def _read(self, names: list[str]) -> dict[str, list[str]]:
-        if not names:
-            return {}
-        pipe = client().pipeline(transaction=False)
-        for name in names:
-            pipe.hget(f"rq:worker:{name}", "queues")
-        found = {}
-        for name, raw in zip(names, pipe.execute(raise_on_error=False), strict=True):
-            if isinstance(raw, bytes):
-                queues = raw[:10_000].decode(errors="replace").split(",")
-                found[name] = [queue for queue in queues if not name_problem(queue)]
-        return found
+
+def hold_seat(name: str, holder: str, most: int, seconds: int) -> bool:
+    """Hold one of ``most`` seats for so many seconds; return False where all of them are held."""
+    key = _key("seats", name)
+    ask = ("EVAL", _HOLD_SEAT, 1, key, holder, most, seconds)
+    return bool(_mended(lambda: wire().ask(*ask), b"zset", key))
+
+
+def leave_seat(name: str, holder: str) -> None:
+    """Free the seat."""
+    key = _key("seats", name)
+    _mended(lambda: wire().ask("ZREM", key, holder), b"zset", key)
+
+
+_STOCK_LIMIT = 500
+"""So many workers of RQ are looked at; a stranger could invent any number."""
+
+
+def stock_workers() -> list[str]:
+    """Return the names of RQ's own workers on this Redis, which are no workers of ours."""
+
+    def look() -> list[str]:
+        try:
+            found = cast("list[bytes]", client().srandmember("rq:workers", _STOCK_LIMIT))
+            found = sorted(set(found) - set(cast("list[bytes]", client().hkeys(REGISTRY))))
+        except redis.ResponseError:
+            return []
+        alive = [key for key in found if client().exists(key)]
+        return [key.decode(errors="replace").removeprefix("rq:worker:") for key in alive]
+
+    return briefly(look, clients.COMMAND_TIMEOUT)
+
+
+# A worker that was killed could not take itself off RQ's lists, and RQ's own maintenance does not
+# run here. Its hash goes by itself.
+_FORGET_DEAD = """
+local gone = 0
+local found = redis.call('HRANDFIELD', KEYS[1], ARGV[1], 'WITHVALUES')
+for i = 1, #found, 2 do
+  if redis.call('EXISTS', found[i]) == 0 then
+    redis.pcall('SREM', 'rq:workers', found[i])
+    for queue in string.gmatch(found[i + 1], '[^,]+') do
+      redis.pcall('SREM', 'rq:workers:' .. queue, found[i])
+    end
+    redis.call('HDEL', KEYS[1], found[i])
+    gone = gone + 1
+  end
+end
+return gone
+"""
+
+
+def forget_dead_workers() -> int:
+    """Take workers of ours without a sign of life off RQ's lists; return how many there were."""
+
+    def forget() -> int:
+        return int(_script(_FORGET_DEAD)(keys=[REGISTRY], args=[_STOCK_LIMIT]))
+
+    return _mended(forget, b"hash", REGISTRY)
 
 
 class JobsWorker(rq.Worker):
     """The worker as RQ's registry shows it: RQ's name, heartbeat and queues, our way of working.
 
-    RQ's own dequeuing, forking, retrying and maintenance are not used: PostgreSQL decides.
+    RQ's own dequeuing, forking, retrying and maintenance are not used: PostgreSQL decides. It
+    stands there under names of queues that no worker of RQ listens to.
     """
 
     def __init__(self, name: str, queues: Sequence[str], run: Callable[[], int]) -> None:
         super().__init__(
-            list(queues),
+            [f"jobs:{queue}" for queue in queues],
             name=name,
-            # A client of its own, because RQ changes the timeouts of the one it is given.
-            connection=django_rq.get_connection(conf.settings().CONNECTION),
+            connection=clients.connect(clients.REGISTRY_TIMEOUT, clients.REGISTRY_TIMEOUT),
             serializer="rq.serializers.JSONSerializer",
             prepare_for_work=False,
         )
@@ -456,12 +492,17 @@ class JobsWorker(rq.Worker):
         """Supervises executors until told to stop; true when it ended as it should."""
         return self._run() == 0
 
+    def _set_connection(self, connection: redis.Redis) -> redis.Redis:
+        """Keep the client's timeouts: RQ would wait for 415 seconds."""
+        return connection
+
     def announce(self) -> None:
         """RQ's registry shows this worker as alive, also after Redis was wiped."""
         if self.connection.exists(self.key):
             self.heartbeat()
         else:
             self.register_birth()  # type: ignore[no-untyped-call]
+        self.connection.hset(REGISTRY, self.key, ",".join(self.queue_names()))
 
     def run_maintenance_tasks(self) -> None:
         """Nothing: RQ's clean-up fails and repeats jobs by the clock of Redis."""
@@ -469,7 +510,8 @@ class JobsWorker(rq.Worker):
 
 def self_test() -> None:
     """Fails at start-up when this RQ lacks a method that the worker overrides or calls."""
-    names = ("work", "heartbeat", "register_birth", "register_death", "run_maintenance_tasks")
+    names = ("work", "heartbeat", "register_birth", "register_death", "run_maintenance_tasks",
+             "_set_connection")  # fmt: skip
     missing = [name for name in names if not callable(getattr(rq.Worker, name, None))]
     if missing:
         raise RuntimeError(f"rq {version.VERSION} has no Worker.{', Worker.'.join(missing)}")

@@ -10,25 +10,31 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import Error, connections, transaction
 
-from jobs import conf, jsontext, logs, redaction, registry, sensitive, tracing
-from jobs.context import Context, Signal
-from jobs.engine import outbox, parents, sql
+from jobs import conf, jsontext, logs, redacted, redaction, registry, sensitive, tracing
+from jobs.context import Context, Signal, listening
+from jobs.engine import breakers, outbox, parents, reports, sql
 from jobs.engine.admission import Closing
-from jobs.engine.claims import Claim, Ended, Success, already_ours, settle_successes
+from jobs.engine.claims import MESSAGE_LIMIT, Claim, Ended, Success, already_ours, settle_successes
 from jobs.engine.effects import Ledger
+from jobs.engine.fence import Fence
+from jobs.engine.steady import steadily
 from jobs.errors import InvalidPayload, StaleClaim, UnknownKey
 from jobs.logs import AttemptLog
 from jobs.outcomes import (
+    LOSSES,
     CircuitOpen,
+    DatabaseLost,
     Ending,
     Fault,
     InDoubt,
+    MeterFull,
     RateLimited,
     RetryAfter,
     Snooze,
@@ -45,6 +51,8 @@ log.addFilter(redaction.RedactingFilter())
 
 _OBEY_INTERVAL = 0.05
 _OBEY_GRACE = 1.0
+_LOST_FIRST, _LOST_LONGEST = 0.5, 30.0
+"""Seconds that a job waits after an attempt that the database broke off, doubled each time."""
 _KEY_PAUSE = 60.0
 """Seconds that a job waits whose key is not here: newer processes may have it already."""
 Result = Success | Ended | None
@@ -84,7 +92,8 @@ def _attempt(
     worker: str,
 ) -> Result:
     claim.begun = time.monotonic()
-    with logs.binding_later(partial(_bound, claim)):
+    with logs.binding_later(partial(_bound, claim)), listening(signal):
+        reports.begun(claim.kind, claim.id, claim.attempt)
         context = _context(claim, handler, signal)
         if tracing.is_on():
             result = _traced(claim, handler, context, payload, signal, await_it, worker)
@@ -194,7 +203,7 @@ def _call(handler: Handler, context: Context, payload: Payload, await_it: AwaitI
         if payload.__sensitive__:
             value = _scrubbing(value, payload)
         value = await_it(value, context.signal)
-    return redaction.scrub_json(jsontext.dumps(value, conf.settings().RESULT_LIMIT))
+    return redaction.storable(value, conf.settings().RESULT_LIMIT)
 
 
 async def _scrubbing(coroutine: Any, payload: Payload) -> Any:
@@ -213,27 +222,58 @@ def _call_atomic(
 ) -> Result:
     """The handler's effects and the job's completion are one commit, or nothing of either."""
     conn = sql.connection()
-    session = None
+    if not conn.in_atomic_block:
+        steadily(conn.ensure_connection, context.signal)
+    session = conn.connection
+    stage = _Stage.HANDLER
     try:
-        conn.ensure_connection()
-        session = conn.connection
         with transaction.atomic(using=sql.alias(), durable=not _inline()):
             text = _call(handler, context, payload, await_it)
             done = _success(claim, text, context)
+            stage = _Stage.SETTLING
             if claim.id not in settle_successes([done], worker):
                 raise StaleClaim(claim.id, claim.attempt)
+            stage = _Stage.COMMITTING
     except Error as error:
+        if stage is _Stage.SETTLING and sql.is_refusal(error):
+            return _unstorable(claim, handler, error)
         # Django may have connected anew by now.
         cut_off = conn.connection is not session or not conn.is_usable()
-        if not (cut_off and sql.is_disconnected(error)):
+        if not _is_nobodys_fault(error, stage, cut_off):
             raise
         # The answer to a COMMIT may have been lost: then the work is done. Otherwise nothing of
         # it is, through no fault of the handler.
         if _is_settled(claim):
             return None
-        fault = Fault("DatabaseLost", f"the connection broke: {_text(error)}")
-        return _ended(claim, handler, "lost", fault)
+        return _lost(claim, handler, f"the transaction could not be ended: {redacted.text(error)}")
     return None
+
+
+class _Stage(Enum):
+    """How far an atomic attempt has come."""
+
+    HANDLER = auto()
+    SETTLING = auto()
+    COMMITTING = auto()
+
+
+_PASSING = ("40001", "40P01", "55P03", "57014")
+"""Conflicts and timeouts: another try may succeed."""
+
+
+def _is_nobodys_fault(error: Error, stage: _Stage, cut_off: bool) -> bool:
+    """Whether neither the handler nor its result is to blame for the error."""
+    state = sql.sqlstate(error)
+    if sql.is_disconnected(error):
+        return bool(state) or cut_off  # without a state, it may come from elsewhere
+    return stage is not _Stage.HANDLER and state in _PASSING
+
+
+def _lost(claim: Claim, handler: Handler, message: str) -> Ended:
+    """The attempt could not be ended as it should; the next one waits a little."""
+    fault = Fault("DatabaseLost", message)
+    pause = min(_LOST_LONGEST, _LOST_FIRST * 2 ** min(claim.releases, 10))
+    return _ended(claim, handler, "lost", fault, floor=pause)
 
 
 def _is_settled(claim: Claim) -> bool:
@@ -251,14 +291,13 @@ def _inline() -> bool:
 
 def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
     if isinstance(error, jsontext.UnstorableValue):
-        fault = Fault("UnstorableResult", f"the handler's result cannot be stored: {error}")
-        return _ended(claim, handler, "bad_result", fault)
+        return _unstorable(claim, handler, error)
     if isinstance(error, Snooze):
         return _ended(claim, handler, "snoozed", None, floor=error.delay, why=str(error))
     if isinstance(error, Stopped):
         return _stopped(claim, handler, error)
     if isinstance(error, RateLimited):
-        held = _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
+        held = _ended(claim, handler, "held", None, floor=error.delay, words=str(error))
         reset = datetime.now(UTC) + timedelta(seconds=error.delay)
         log.info(
             "%s is rate limited until %s, by its %s",
@@ -268,13 +307,21 @@ def _raised(claim: Claim, handler: Handler, error: BaseException) -> Ended:
             extra={"reset_at": f"{reset:%Y-%m-%dT%H:%M:%SZ}", "retry_after": error.delay},
         )
         return replace(held, closing=_closing(claim, error), ending="limited")
-    if isinstance(error, CircuitOpen):
-        return _ended(claim, handler, "held", None, floor=error.delay, why=str(error))
+    if isinstance(error, CircuitOpen | MeterFull):
+        return _ended(claim, handler, "held", None, floor=error.delay, words=str(error))
     if isinstance(error, InDoubt):
         return _ended(claim, handler, "in_doubt", _fault(error))
     ending: Ending = "unrecoverable" if isinstance(error, Unrecoverable) else "failed"
     floor = error.delay if isinstance(error, RetryAfter) else 0.0
+    if ending == "failed" and (opened := breakers.blamed(error)):
+        wait = max(floor, opened.delay)
+        return _ended(claim, handler, "held", None, floor=wait, words=str(opened))
     return _ended(claim, handler, ending, _fault(error), floor=floor)
+
+
+def _unstorable(claim: Claim, handler: Handler, error: Exception) -> Ended:
+    fault = Fault("UnstorableResult", f"the handler's result cannot be stored: {error}")
+    return _ended(claim, handler, "bad_result", fault)
 
 
 _STOPPED_ENDINGS: dict[str, Ending] = {
@@ -287,6 +334,8 @@ _STOPPED_ENDINGS: dict[str, Ending] = {
 
 
 def _stopped(claim: Claim, handler: Handler, error: Stopped) -> Ended:
+    if isinstance(error, DatabaseLost):
+        return _lost(claim, handler, error.message)
     ending = _STOPPED_ENDINGS.get(error.reason, "failed")
     fault = None
     if ending == "timeout":
@@ -304,14 +353,8 @@ def _fault(error: BaseException) -> Fault:
     trace = "".join(traceback.format_exception(type(error), error, frames))
     module = type(error).__module__
     prefix = "" if module in ("builtins", "__main__") else f"{module}."
-    return Fault(f"{prefix}{type(error).__qualname__}", _text(error), trace)
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "(its message cannot be shown)"
+    name = f"{prefix}{type(error).__qualname__}"
+    return Fault(name, redacted.text(error), trace, redacted.copy(error, frames))
 
 
 def _closing(claim: Claim, error: RateLimited) -> Closing | None:
@@ -326,6 +369,14 @@ def _closing(claim: Claim, error: RateLimited) -> Closing | None:
     return Closing(scope, claim.queue, claim.kind, claim.limit_key, error.delay)
 
 
+def ended(
+    claim: Claim, handler: Handler, ending: Ending, message: str, *, floor: float = 0.0
+) -> Ended:
+    """Decide what follows where the handler's own process does not report how it ended."""
+    fault = Fault(LOSSES[ending], message) if ending in LOSSES else None
+    return _ended(claim, handler, ending, fault, floor=floor, why="" if fault else message)
+
+
 def _ended(
     claim: Claim,
     handler: Handler | None,
@@ -334,14 +385,17 @@ def _ended(
     *,
     floor: float = 0.0,
     why: str = "",
+    words: str = "",
 ) -> Ended:
+    """Decide what follows; ``words`` are the platform's own, and stay as they are."""
     why = why or (f"{ending}: {fault.error_class}" if fault else ending)
-    why = redaction.redact_text(why)
+    why = words or redaction.redact_text(why)
     if fault is not None:
         fault = Fault(
             redaction.redact_text(fault.error_class),
-            redaction.redact_text(fault.message, multiline=True),
+            redaction.redact_text(fault.message, multiline=True, limit=MESSAGE_LIMIT, head=1),
             redaction.redact_text(fault.traceback, multiline=True),
+            fault.exception,
         )
     move = decide(ending, claim.counters, handler, floor=floor, why=why)
     return Ended(claim.id, claim.token, claim.kind, move, fault, ending=ending)
@@ -370,7 +424,8 @@ def _context(claim: Claim, handler: Handler, signal: Signal) -> Context:
         _write_progress=write_progress,
         _write_message=outbox.write,
         _in_transaction=lambda: not sql.in_event_loop() and sql.in_transaction(),
-        _ledger=Ledger(claim, is_atomic=handler.atomic),
+        _ledger=Ledger(claim, signal, is_atomic=handler.atomic),
+        _fence=Fence(claim),
         _read_parents=lambda: parents.results(claim.id),
     )
 
@@ -397,7 +452,8 @@ async def _contained(coroutine: Any) -> Any:
 
 
 def _store_progress(job_id: UUID, token: UUID, progress: dict[str, Any]) -> bool:
-    text = redaction.scrub_json(jsontext.dumps(progress, 4096))
+    # Its numbers count what was done; only the note is in the handler's words.
+    text = jsontext.dumps({**progress, "note": redaction.scrub(progress["note"])}, 4096)
     return bool(
         sql.bound_rows(
             "UPDATE jobs_job SET progress = %s::jsonb "
@@ -421,3 +477,10 @@ def refresh_connections() -> None:
             conn.close()
         elif conn.errors_occurred:
             conn.close_if_unusable_or_obsolete()
+    sql.give_back()
+
+
+def broken(claim: Claim, error: BaseException) -> Ended:
+    """What becomes of a job that the runner itself could not run to an end."""
+    handler = registry.find(claim.kind)
+    return _ended(claim, handler, "lost", _fault(error), floor=_LOST_LONGEST)

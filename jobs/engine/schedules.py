@@ -30,7 +30,7 @@ ALL_LIMIT = 100
 """Missed slots that one tick makes up for, per schedule that wants all of them."""
 TICK_LIMIT = 200
 """Schedules that one tick serves."""
-_JUST_BEFORE = timedelta(microseconds=1)
+JUST_BEFORE = timedelta(microseconds=1)
 
 
 def tick() -> list[UUID]:
@@ -92,7 +92,7 @@ def due_slots(row: Row) -> tuple[list[datetime], datetime | None, datetime | Non
     """The slots to make jobs for, the last one that is done with now, and the next one."""
     rule, first = row.rule(), row.next_slot
     if row.paused_at is not None and row.paused_until is not None:
-        resumed = rule.after(row.paused_until - _JUST_BEFORE)
+        resumed = rule.after(row.paused_until - JUST_BEFORE)
         first = max(first, resumed) if first and resumed else resumed
     if first is not None and row.last_slot is not None and first <= row.last_slot:
         first = rule.after(row.last_slot)
@@ -158,7 +158,7 @@ def unfinished(schedule_id: int) -> UUID | None:
 
 def _note_error(row: Row, error: Exception) -> None:
     """The schedule says why it makes no jobs; its slot is tried again."""
-    text = redact_text(f"{type(error).__name__}: {error}")[:500]
+    text = redact_text(f"{type(error).__name__}: {error}", limit=500, head=1)[:500]
     if text != row.error:
         log.error("schedule %s cannot make its job: %s", row.name, text)
         sql.run("UPDATE jobs_schedule SET error = %s WHERE id = %s", [text, row.id])

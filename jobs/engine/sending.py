@@ -158,6 +158,8 @@ UPDATE jobs_webhookdelivery SET log = CASE WHEN jsonb_array_length(log) >= %s
   closed_at = CASE WHEN %s IN ('delivered', 'failed') THEN jobs_clock() END
 WHERE id = %s AND state = 'waiting'
 """
+# The COMMIT of an earlier call may have been answered to nobody.
+_RECORDED = "SELECT state FROM jobs_webhookdelivery WHERE id = %s AND log @> %s::jsonb"
 _WELL = """
 UPDATE jobs_webhook SET failures = 0, failing_since = NULL WHERE id = %s AND failures > 0
 """
@@ -177,6 +179,9 @@ def record(parcel: Parcel, answer: Answer, *, is_last: bool) -> str:
     if not found:
         return "gone"
     tenant, url, state, failures, since, now = found[0]
+    mark = json.dumps([{"try": parcel.number, "at": parcel.sent_at}])
+    if known := sql.rows(_RECORDED, [parcel.delivery, mark]):
+        return str(known[0][0])
     if not answer.problem:
         outcome = "delivered"
         sql.run(_WELL, [parcel.webhook])

@@ -55,7 +55,8 @@ WITH RECURSIVE keys AS (
 SELECT k.key, NOT EXISTS (SELECT 1 FROM jobs_slot s WHERE s.key = k.key)
   AND NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = 'key:' || k.key)
   AND EXISTS (SELECT 1 FROM jobs_job j WHERE j.exclusive_key = k.key AND j.state = 'pending'
-    AND j.wait = 2)
+    AND j.wait = 2
+    AND NOT coalesce('limit_key:' || j.limit_key = ANY ((SELECT jobs_closed())::text[]), false))
   -- A ready one that may not start now is not on its way.
   AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.exclusive_key = k.key AND j.state = 'pending'
     AND j.wait = 0 AND NOT ARRAY['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant]
@@ -84,7 +85,8 @@ class Watch:
 _PLACES = """
 WITH waiting AS MATERIALIZED (SELECT DISTINCT kind, limit_key FROM (
     SELECT kind, limit_key FROM jobs_job WHERE state = 'pending' AND wait = 2
-      AND limit_key IS NOT NULL AND exclusive_key IS NULL LIMIT %s) w),
+      AND limit_key IS NOT NULL AND exclusive_key IS NULL LIMIT %s) w
+  WHERE NOT 'limit_key:' || limit_key = ANY (SELECT unnest(jobs_closed()))),
 room AS MATERIALIZED (SELECT m.scope, w.kind, w.limit_key, m.at_once
   FROM waiting w JOIN jobs_limiter m ON m.scope = 'key:' || w.kind || '|' || w.limit_key
   ORDER BY m.scope FOR UPDATE OF m SKIP LOCKED)

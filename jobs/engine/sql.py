@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db import (
+    DatabaseError,
+    DataError,
+    Error,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    connections,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs import conf
@@ -16,10 +26,13 @@ from jobs import conf
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-DISCONNECTED = (OperationalError, InterfaceError)
-"""What a lost or refused connection raises."""
-_REPEATABLE = ("40P01", "40001", "55P03")
+_CONFLICTS = ("40P01", "40001")
+_REPEATABLE = (*_CONFLICTS, "55P03")
 _REPEATS = 8
+NO_JIT = "SELECT set_config('jit', 'off', true)"
+"""Compiling takes longer than any statement of ours, also where its estimated cost is high."""
+QUICK_READS = "SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
+"""Until the end of the transaction no statement takes longer, and none is compiled."""
 
 
 def alias() -> str:
@@ -83,15 +96,64 @@ def sqlstate(error: BaseException) -> str:
 
 
 def is_disconnected(error: BaseException) -> bool:
-    """Whether the error means that the connection is gone, so that another may succeed."""
-    if isinstance(error, InterfaceError):
-        return True
-    if not isinstance(error, OperationalError):
+    """Return whether the server is away or refuses everybody, so that another try may succeed.
+
+    Decided by SQLSTATE: Django wraps "the server is read-only" in an InternalError.
+    """
+    if not isinstance(error, Error):
         return False
     state = sqlstate(error)
-    # 08: connection, 57P: shutdown or crash of the server, 53: it refuses for now; no state:
-    # the socket broke before the server could say anything.
-    return not state or state[:2] in ("08", "53") or state[:3] == "57P" or state == "25006"
+    if not state:
+        # The connection broke before the server could say anything, or what came made no sense:
+        # PgBouncer passes on what a server said before it went, and then says so itself.
+        return isinstance(error, OperationalError | InterfaceError | InternalError)
+    return state.startswith(_AWAY)
+
+
+_AWAY = (
+    "08",  # the connection
+    "53",  # out of connections, memory or disk
+    "57P",  # shutdown or crash
+    "25006",  # read-only: a standby, or a primary that is being replaced
+    "25P03",  # the session was ended because its transaction was idle
+)
+_REFUSALS = (
+    "22",  # the value is not one of its type
+    "23",  # a constraint forbids it
+    "54",  # it is too large or too complex
+)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether the value itself was refused, so that another try would fail, too.
+
+    Every other error says something about the moment, and nothing about the value.
+    """
+    if not isinstance(error, Error):
+        # What the driver makes of a value that it cannot send.
+        return isinstance(error, ValueError | TypeError | OverflowError)
+    state = sqlstate(error)
+    return state.startswith(_REFUSALS) if state else isinstance(error, DataError)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Return whether the error is a deadlock or a serialization failure."""
+    return isinstance(error, Error) and sqlstate(error) in _CONFLICTS
+
+
+@contextmanager
+def reading(limit: str) -> Iterator[None]:
+    """Read in a transaction in which no statement takes longer than the limit or is compiled.
+
+    A surrounding transaction (a test's) is left as it is.
+    """
+    if connection().in_atomic_block:
+        yield
+        return
+    with transaction.atomic(using=alias()):
+        run("SET TRANSACTION READ ONLY")
+        rows(QUICK_READS, [limit])
+        yield
 
 
 def in_transaction() -> bool:
@@ -119,3 +181,11 @@ def in_event_loop() -> bool:
 def close() -> None:
     """This thread's connection is closed; the next statement opens another."""
     connection().close()
+
+
+def give_back() -> None:
+    """Return this thread's connections to their pools, where there are pools."""
+    for conn in connections.all(initialized_only=True):
+        is_open = conn.connection is not None and not conn.in_atomic_block
+        if is_open and conn.settings_dict["OPTIONS"].get("pool"):
+            conn.close()

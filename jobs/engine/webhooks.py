@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
@@ -20,6 +21,7 @@ from jobs.backoff import Delays
 from jobs.context import Context
 from jobs.engine import sending, sql
 from jobs.engine.intake import Draft, enqueue_many
+from jobs.engine.steady import steadily
 from jobs.events import Event
 from jobs.ids import uuid7
 from jobs.limits import Limit
@@ -57,6 +59,7 @@ def register() -> None:
         timeout=sending.TIMEOUT * 4,
         per_key=Limit(AT_ONCE),
         replayable=False,
+        internal=True,
     )(deliver)
     events.subscriber(name=SUBSCRIBER)(subscribe)
 
@@ -70,17 +73,21 @@ def unregister() -> None:
 # ---- from events to deliveries
 
 # Shared: whoever stops the webhook waits, and what comes after him is held back.
-_WANTING = """
-SELECT id, tenant, state FROM jobs_webhook
-WHERE (tenant = '' OR tenant = %s AND %s = 'tenant') AND %s ~ expression
+_WANTING = r"""
+SELECT id, tenant, state = 'active' FROM jobs_webhook
+WHERE (tenant = '' OR tenant = %s AND %s = 'tenant')
+  AND (cardinality(topics) = 0 OR EXISTS (SELECT 1 FROM unnest(topics) AS t (glob)
+    WHERE %s LIKE replace(replace(t.glob, '_', '\_'), '*', '%%')))
 ORDER BY id FOR SHARE
 """
 _WRITE = """
 INSERT INTO jobs_webhookdelivery (id, webhook_id, event_id, topic, key, sequence, data, state,
   job_id, log)
-SELECT %s, %s, %s, %s, %s, coalesce((SELECT max(d.sequence) FROM jobs_webhookdelivery d
-  WHERE d.webhook_id = %s AND d.key = %s), 0) + 1, %s::jsonb, %s, %s, '[]'
-ON CONFLICT (webhook_id, event_id) DO NOTHING RETURNING 1
+SELECT n.id, n.webhook, %s, %s, n.key, coalesce((SELECT max(d.sequence) FROM jobs_webhookdelivery d
+    WHERE d.webhook_id = n.webhook AND d.key = n.key), 0) + 1, %s::jsonb,
+  CASE WHEN n.is_active THEN 'waiting' ELSE 'held' END, CASE WHEN n.is_active THEN n.id END, '[]'
+FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::bool[]) AS n (id, webhook, key, is_active)
+ON CONFLICT (webhook_id, event_id) DO NOTHING RETURNING id
 """
 
 
@@ -88,22 +95,28 @@ def subscribe(event: Event) -> None:
     """There is a delivery of the event for every webhook that wants it."""
     if event.topic.startswith("jobs.job.") and event.payload.get("kind") == KIND:
         return  # what became of a delivery would make another one, for ever
-    for webhook, tenant, state in sql.rows(_WANTING, [event.tenant, event.audience, event.topic]):
-        write(webhook, tenant, event, is_held=state != "active")
+    wanting = sql.rows(_WANTING, [event.tenant, event.audience, event.topic])
+    if wanting:
+        write(event, wanting)
 
 
-def write(webhook: UUID, tenant: str, event: Event, *, is_held: bool = False) -> UUID | None:
-    """The event's delivery to the webhook, in the caller's transaction; None if there is one."""
-    delivery, data = uuid7(), json.dumps(event.payload)
+def write(event: Event, wanting: Sequence[tuple[UUID, str, bool]]) -> list[UUID]:
+    """Write the event's deliveries in the caller's transaction, and return their ids.
+
+    ``wanting`` are webhooks with their tenants, and whether each is active: the deliveries of the
+    others are held. A webhook that has the event already gets no other one.
+    """
     # A key is its tenant's own; a webhook of everybody's gets those of several.
-    key = key_of(event.tenant, event.key) if not tenant else event.key
-    values = [delivery, webhook, event.id, event.topic, key, webhook, key, data]
-    values += ["held", None] if is_held else ["waiting", delivery]
-    if not sql.rows(_WRITE, values):
-        return None
-    if not is_held:
-        send_later(delivery, delivery, webhook, tenant, key)
-    return delivery
+    made = {
+        uuid7(): (webhook, tenant, event.key if tenant else key_of(event.tenant, event.key), active)
+        for webhook, tenant, active in wanting
+    }
+    webhooks, _, keys, active = zip(*made.values(), strict=True)
+    columns = [list(made), list(webhooks), list(keys), list(active)]
+    values = [event.id, event.topic, json.dumps(event.payload), *columns]
+    written = [row[0] for row in sql.bound_rows(_WRITE, values)]
+    enqueue_many(draft(one, one, *made[one][:3]) for one in written if made[one][3])
+    return written
 
 
 def key_of(tenant: str, key: str) -> str:
@@ -137,14 +150,18 @@ def deliver(ctx: Context, payload: Deliver) -> dict[str, object]:
     The try is counted before anything is sent. When the process dies afterwards the delivery is
     sent once more, with the same event id.
     """
-    parcel = sending.begin(payload.delivery, ctx.job_id)
+    parcel = steadily(lambda: sending.begin(payload.delivery, ctx.job_id), ctx.signal)
     if isinstance(parcel, str):
         return {"outcome": parcel}
     ctx.checkpoint()
     answer = sending.send(parcel)
     is_last = ctx.failures + 1 >= ctx.max_attempts
-    with transaction.atomic(using=sql.alias()):
-        outcome = sending.record(parcel, answer, is_last=is_last)
+
+    def record() -> str:
+        with transaction.atomic(using=sql.alias()):
+            return sending.record(parcel, answer, is_last=is_last)
+
+    outcome = steadily(record, ctx.signal)
     if outcome in ("delivered", "held", "gone"):
         return {"outcome": outcome, "status": answer.status}
     raise DeliveryFailed(answer.retry_after, answer.problem)

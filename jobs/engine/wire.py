@@ -1,7 +1,8 @@
 """The wire: pushes are sent to Redis without waiting for the answers, which are read later.
 
 What is pushed is a hint that the reconciler repeats if it gets lost, so a request need not wait
-for Redis to confirm it. Each thread has a wire of its own.
+for Redis to confirm it. Each thread has a wire of its own; a thread that ends leaves the
+connection to the next one.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.engine import rq
+from jobs.engine import clients
+from jobs.engine.outage import briefly, outage
 
 log = logging.getLogger("jobs.intake")
 
@@ -22,73 +26,154 @@ Answered = Callable[[Any], None]
 _LOOK_EVERY = 16
 """Asking whether an answer has come costs as much as sending."""
 _UNREAD_LIMIT = 64
+_SPARE_LIMIT = 32
+"""Connections that are kept of threads that have ended."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """A connection, and what is known of its server."""
+
+    connection: Any
+    outage: int
+    known: dict[str, str] = field(default_factory=dict)
+    """Scripts that the server has, and their marks."""
+    unread: deque[Answered] = field(default_factory=deque)
+    """Who is called with the answers that have not been read yet, in their order."""
+
+    def cut(self) -> None:
+        with suppress(*clients.Unavailable):
+            self.connection.disconnect()
+
+
+_spare: deque[_Line] = deque(maxlen=_SPARE_LIMIT)
+
+
+def _connect() -> None:
+    pool = clients.push_client().connection_pool
+    connection = pool.connection_class(**pool.connection_kwargs)
+    connection.connect()
+    _spare.append(_Line(connection, outage.number))
 
 
 class Wire:
-    """One connection, and the answers that have not been read from it yet."""
+    """One connection at a time, and the answers that have not been read from it yet."""
 
     def __init__(self) -> None:
-        self._pool = rq.push_client().connection_pool
-        self._connection: Any = self._pool.get_connection()
-        self._known: dict[str, str] = {}
-        self._unread: deque[Answered] = deque()
+        self._pid = os.getpid()
+        self._line: _Line | None = None
 
     def run(
         self, script: str, keys: Sequence[str], arguments: Sequence[str | int], answered: Answered
     ) -> None:
-        """The script will run; ``answered`` is called with its answer, once somebody looks."""
-        try:
-            if len(self._unread) >= _LOOK_EVERY:
-                self.look(wait=len(self._unread) >= _UNREAD_LIMIT)
-            mark = self._known.get(script) or self._load(script)
-            packed = self._connection.pack_command("EVALSHA", mark, len(keys), *keys, *arguments)
-            self._connection.send_packed_command(packed)
-        except rq.Unavailable:
-            self.cut()
-            raise
-        self._unread.append(answered)
+        """Send the script; ``answered`` is called with its answer once somebody looks."""
+
+        def send(line: _Line, until: float) -> None:
+            if len(line.unread) >= _LOOK_EVERY:
+                _look(line, until, wait=len(line.unread) >= _UNREAD_LIMIT)
+            mark = line.known.get(script) or _load(line, script, until)
+            packed = line.connection.pack_command("EVALSHA", mark, len(keys), *keys, *arguments)
+            line.connection.send_packed_command(packed)
+            line.unread.append(answered)
+
+        self._do(send)
+
+    def ask(self, *command: str | int) -> Any:
+        """Return the answer to a command."""
+
+        def ask(line: _Line, until: float) -> Any:
+            _look(line, until, wait=True)
+            line.connection.send_packed_command(line.connection.pack_command(*command))
+            return _answer(line, until)
+
+        return self._do(ask)
 
     def look(self, *, wait: bool = False) -> None:
-        """The answers that have arrived are read; with ``wait``, all that are outstanding."""
-        while self._unread and (wait or self._connection.can_read(timeout=0)):
-            try:
-                answer = self._connection.read_response()
-            except rq.Refused as error:
-                # A script that Redis has forgotten is sent anew the next time.
-                self._known.clear()
-                log.warning("a push was refused, the dispatcher will repeat it: %s", error)
-                self._unread.popleft()
-            else:
-                self._unread.popleft()(answer)
+        """Read the answers that have arrived; with ``wait``, all that are outstanding."""
+        if self._line is not None:
+            _look(self._line, time.monotonic() + clients.PUSH_TIMEOUT, wait=wait)
 
     def cut(self) -> None:
-        """The next call connects anew; the answers that were outstanding will not come."""
-        self._unread.clear()
-        self._known.clear()
-        with suppress(*rq.Unavailable):
-            self._connection.disconnect()
+        """Connect anew at the next call; the answers that were outstanding will not come."""
+        if self._line is not None:
+            self._line.cut()
+            self._line = None
 
-    def __del__(self) -> None:
-        # Its thread has ended; a server that begins a thread per request must not run out.
-        with suppress(Exception):
-            self.cut()
-            self._pool.release(self._connection)
+    def _do(self, act: Callable[[_Line, float], Any]) -> Any:
+        """Return what ``act`` does; all of its waits together end after ``PUSH_TIMEOUT``."""
+        outage.check()
+        until = time.monotonic() + clients.PUSH_TIMEOUT
+        while True:
+            line = self._line
+            if line is not None and line.outage != outage.number:
+                self.cut()
+                line = None
+            is_new = line is None
+            try:
+                if line is None:
+                    line = self._line = _line(until)
+                return act(line, until)
+            except clients.Refused:
+                raise
+            except clients.Unavailable as error:
+                self.cut()
+                # An old connection may have been closed while nobody used it.
+                if is_new or isinstance(error, clients.TimedOut):
+                    outage.begin(error)
+                    raise
 
-    def _load(self, script: str) -> str:
-        self.look(wait=True)
-        self._connection.send_packed_command(
-            self._connection.pack_command("SCRIPT", "LOAD", script)
-        )
-        answer = self._connection.read_response()
-        self._known[script] = answer.decode() if isinstance(answer, bytes) else str(answer)
-        return self._known[script]
+    def __del__(self, spare: deque[_Line] = _spare, getpid: Callable[[], int] = os.getpid) -> None:
+        # Its thread has ended, or the interpreter is ending and has lost its modules. A fork's copy
+        # belongs to the parent.
+        if self._line is not None and self._pid == getpid():
+            spare.append(self._line)
+
+
+def _line(until: float) -> _Line:
+    """Return a connected line: of a thread that has ended, or a new one."""
+    while True:
+        with suppress(IndexError):
+            line = _spare.pop()
+            if line.outage == outage.number:
+                return line
+            line.cut()
+            continue
+        # Where another thread is quicker to take what was connected, there is one more to come.
+        briefly(_connect, max(0.0, until - time.monotonic()))
+
+
+def _look(line: _Line, until: float, *, wait: bool) -> None:
+    while line.unread and (wait or line.connection.can_read(timeout=0)):
+        try:
+            answer = _answer(line, until)
+        except clients.Refused as error:
+            # A script that Redis has forgotten is sent anew the next time.
+            line.known.clear()
+            log.warning("a push was refused, the dispatcher will repeat it: %s", error)
+            line.unread.popleft()
+        else:
+            line.unread.popleft()(answer)
+
+
+def _answer(line: _Line, until: float) -> Any:
+    if not line.connection.can_read(timeout=max(0.0, until - time.monotonic())):
+        raise TimeoutError("no answer in time")
+    return line.connection.read_response()
+
+
+def _load(line: _Line, script: str, until: float) -> str:
+    _look(line, until, wait=True)
+    line.connection.send_packed_command(line.connection.pack_command("SCRIPT", "LOAD", script))
+    answer = _answer(line, until)
+    line.known[script] = answer.decode() if isinstance(answer, bytes) else str(answer)
+    return line.known[script]
 
 
 _local = threading.local()
 
 
 def wire() -> Wire:
-    """This thread's wire; a forked process starts with a new one."""
+    """Return this thread's wire; a forked process starts with a new one."""
     if getattr(_local, "pid", None) != os.getpid():
         _local.wire, _local.pid = Wire(), os.getpid()
     found: Wire = _local.wire
@@ -96,5 +181,12 @@ def wire() -> Wire:
 
 
 def forget() -> None:
-    """The next call of this thread connects as the settings say by then."""
+    """Connect as the settings say by then, at the next call of any thread that begins later."""
+    if "wire" in _local.__dict__:
+        _local.wire.cut()
     _local.__dict__.clear()
+    _spare.clear()
+
+
+with suppress(AttributeError):
+    os.register_at_fork(after_in_child=_spare.clear)

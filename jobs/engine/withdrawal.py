@@ -20,7 +20,7 @@ STALE_AFTER = 2.0
 _LIMIT = 1000
 
 _CLOSED = """(j.queue = ANY (%s) OR j.kind = ANY (%s) OR j.tenant = ANY (%s)
-  OR j.exclusive_key = ANY (%s))"""
+  OR j.exclusive_key = ANY (%s) OR j.limit_key = ANY (%s))"""
 _HELD = """EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope IN ('queue:' || j.queue,
   'kind:' || j.kind, 'key:' || j.kind || '|' || j.limit_key) AND m.closed_until > jobs_clock())"""
 _STALE = f"j.flow & {Flow.PACED} > 0 AND j.queued_at <= jobs_clock() - %s * interval '1 s'"

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -34,6 +35,20 @@ _FENCE_SHARE = 0.2
 _RESPAWN_PAUSE = 1.0
 _STANDSTILL = 3.0
 """Seconds without a sign of life after which an executor's interpreter is stuck."""
+_KEEPER_PATIENCE = 2.0
+"""Seconds at least without a sign of life after which the keeper is replaced."""
+_STEADY = 60.0
+"""Seconds after which a keeper counts as steady. Until then each gets twice the patience of the one
+before it: what takes long, like a name server that is gone, is the same for the next one."""
+_EXECUTOR_PATIENCE = 4
+"""Leases without a sign of life after which an executor gets a successor. It is not killed: it
+may be waiting for a lock in the database, and have results to write."""
+_ISOLATED_PATIENCE = 10.0
+"""Seconds that an executor has to end the process of a job that is late, before it is to blame."""
+_NAP = 1.0
+"""Seconds from one look to the next after which this process has been asleep itself."""
+_LAST_WORDS = 4.0
+"""Seconds that the keeper has for its last reports."""
 _SHUTDOWN_NOTICE = 5.0
 """Seconds before the end of the drain at which handlers are told of the shutdown."""
 
@@ -47,9 +62,10 @@ _FORCED_ENDINGS: dict[StopReason, Ending] = {
 }
 
 
-def worker_name() -> str:
-    """A name of its own for every worker."""
-    return f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(2)}"
+def worker_name(group: str = "") -> str:
+    """A name of its own for every worker; that of its group comes first."""
+    name = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(2)}"
+    return f"{group}@{name}" if group else name
 
 
 @dataclass(slots=True)
@@ -74,11 +90,16 @@ class Supervisor:
     def __init__(self, plan: Plan, processes: int) -> None:
         self._plan, self._processes = replace(plan, processes=processes), processes
         # Replacements start before the replaced have gone.
-        self._board = Board(processes * 2 + 1, plan.concurrency)
+        self._board = Board(processes * 2 + 1, executor.board_slots(plan.concurrency))
         self._children: dict[int, _Child] = {}
         self._keeper_pid = 0
         self._pipe = -1
         self._unsent = b""
+        self._deaths: deque[bytes] = deque()
+        """Those that no keeper has reported yet."""
+        self._reported = 0
+        self._keeper_killed, self._keeper_born, self._keepers_killed = False, 0.0, 0
+        self._looked_at = self._awake_since = now()
         self._signals = 0
         self._asked_to_drain = False
         self._is_draining = False
@@ -152,6 +173,16 @@ class Supervisor:
         if self._pipe >= 0:
             os.close(self._pipe)
         self._keeper_pid, self._pipe = pid, writing
+        self._keeper_killed, self._keeper_born = False, now()
+        self._board.beat(self._board.keeper)
+        # What the last keeper had heard and not reported, this one hears again.
+        self._drop_reported()
+        self._unsent = b"".join(self._deaths)
+
+    def _drop_reported(self) -> None:
+        while self._reported < self._board.reported:
+            self._deaths.popleft()
+            self._reported += 1
 
     def _become_child(self, parent: int) -> None:
         signal.set_wakeup_fd(-1)
@@ -159,6 +190,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self._pipe >= 0:
             with suppress(OSError):
@@ -186,15 +218,23 @@ class Supervisor:
         ended = code in (executor.DRAINED, executor.RECYCLED) and not shown
         crashed = not child.killed_for and not ended
         if crashed:
-            log.error("executor %d %s while running %d jobs", child.pid, how, len(shown))
+            # What it was running is reported job by job.
+            level = logging.WARNING if shown else logging.ERROR
+            log.log(level, "executor %d %s while running %d jobs", child.pid, how, len(shown))
             if not shown and now() - child.born < _RESPAWN_PAUSE:
                 self._respawn_at = now() + _RESPAWN_PAUSE
         elif code == executor.DRAINED and not child.retiring:
             self._finished += 1
-        endings = {r.job_id: self._ending(child, r, how) for r in shown}
+        unwritten: tuple[Ending, str] = ("lost", "its process ended before its result was written")
+        endings: dict[UUID, tuple[Ending, str]] = dict.fromkeys(
+            self._board.unwritten(child.index), unwritten
+        )
+        endings |= {r.job_id: self._ending(child, r, how) for r in shown}
         why = child.killed_for or ("its executor " + how if crashed else "its executor ended")
         self._board.assign(child.index, NOBODY)
-        self._unsent += Death(child.owner, why, endings).to_line()
+        self._drop_reported()
+        self._deaths.append(Death(child.owner, why, endings).to_line())
+        self._unsent += self._deaths[-1]
         self._send()
 
     def _ending(self, child: _Child, shown: Running, how: str) -> tuple[Ending, str]:
@@ -206,6 +246,8 @@ class Supervisor:
             ], f"did not stop when it was {reason.word}; its process was killed"
         if child.killed_for:
             return "lost", f"its executor was stopped: {child.killed_for}"
+        if shown.isolated:  # in a process of its own, it cannot have been the cause
+            return "lost", f"its executor {how}"
         return "crashed", f"its process {how}"
 
     def _send(self) -> None:
@@ -221,7 +263,13 @@ class Supervisor:
 
     def _look(self) -> None:
         moment = now()
+        if moment - self._looked_at > _NAP:
+            # This process was stopped, or starved: so may the others have been.
+            self._awake_since = moment
+        self._looked_at = moment
+        self._watch_keeper(moment)
         for child in list(self._children.values()):
+            self._enforce_beat(child, moment)
             self._enforce_timeouts(child, moment)
             self._enforce_stops(child)
             self._enforce_lease(child, moment)
@@ -229,23 +277,52 @@ class Supervisor:
             self._enforce_drain(moment)
 
     def _enforce_timeouts(self, child: _Child, moment: float) -> None:
-        grace = conf.settings().GRACE
+        stands_still = moment - self._board.last_beat(child.index) > _STANDSTILL
         for shown in self._board.running(child.index):
             late = moment - shown.deadline
             if late < 0:
                 continue
             self._board.stop(child.index, shown.slot, shown.seq, StopReason.TIMEOUT)
-            if late >= grace / 3:
+            if shown.isolated:
+                late -= _ISOLATED_PATIENCE
+            if late >= shown.grace / 3:
                 self._retire(child)
             # An executor whose own loop stands still cannot obey: no grace for it.
-            if late >= grace or moment - self._board.last_beat(child.index) > _STANDSTILL:
+            if late >= shown.grace or stands_still:
                 child.overdue.add(shown.job_id)
                 self._kill(child, "a job outlived its timeout")
+
+    def _silence(self, index: int, moment: float) -> float:
+        """Return for how long there has been no sign of life, as far as this process was awake."""
+        return moment - max(self._board.last_beat(index), self._awake_since)
+
+    def _watch_keeper(self, moment: float) -> None:
+        """A keeper that stands still is replaced while there is time to renew the leases."""
+        if not self._keeper_pid or self._keeper_killed:
+            return
+        if moment - self._keeper_born > _STEADY:
+            self._keepers_killed = 0
+        settings = conf.settings()
+        patience = max(_KEEPER_PATIENCE, (settings.LEASE - settings.HEARTBEAT) / 2)
+        if self._silence(self._board.keeper, moment) > patience * 2**self._keepers_killed:
+            log.error("the keeper stands still; killing it")
+            self._keeper_killed = True
+            self._keepers_killed += 1
+            os.kill(self._keeper_pid, signal.SIGKILL)
+
+    def _enforce_beat(self, child: _Child, moment: float) -> None:
+        """An executor that stands still, or asks for it, has a successor; what it runs may end."""
+        if self._board.is_worn_out(child.index):
+            self._retire(child)
+        patience = _EXECUTOR_PATIENCE * conf.settings().LEASE
+        if not child.retiring and self._silence(child.index, moment) > patience:
+            log.error("executor %d stands still; starting another", child.pid)
+            self._retire(child)
 
     def _enforce_stops(self, child: _Child) -> None:
         """Who was to be stopped by force, and has not stopped, loses its process."""
         for shown in self._board.running(child.index):
-            if shown.forced:
+            if shown.forced and not shown.isolated:  # otherwise the executor does it
                 child.forced[shown.job_id] = shown.stop
                 self._kill(child, f"a job was {shown.stop.word} and did not stop")
 
@@ -300,6 +377,7 @@ class Supervisor:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        process.on_hangup(self._on_signal)
         signal.signal(signal.SIGUSR1, self._on_drain)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         return reading
@@ -337,7 +415,9 @@ class Supervisor:
 
     def _end_keeper(self) -> None:
         """The keeper has reported what is left, or the leases will tell."""
-        deadline = now() + 10.0
+        if self._keeper_pid == 0:
+            self._fork_keeper()
+        deadline = now() + _LAST_WORDS
         while self._unsent and now() < deadline:
             self._send()
             time.sleep(0.01)

@@ -25,6 +25,7 @@ from jobs.errors import InvalidOption
 from jobs.http.clients import REDIRECTS, AsyncClient, Client
 from jobs.http.errors import Blocked, HttpError, TooLarge, TooSlow, Unreachable
 from jobs.http.network import Resolver
+from jobs.http.tokens import refresh_once
 from jobs.http.transport import AsyncTransport, Transport
 from jobs.http.urls import check
 from jobs.http.waits import retry_after
@@ -49,6 +50,7 @@ __all__ = [
     "client",
     "get",
     "post",
+    "refresh_once",
     "request",
     "retry_after",
 ]

@@ -12,7 +12,8 @@ import httpx
 
 from jobs.http import urls
 from jobs.http.errors import Blocked, HttpError, TooSlow, Unreachable
-from jobs.http.transport import END, AsyncTransport, Transport
+from jobs.http.network import Call
+from jobs.http.transport import CALL, AsyncTransport, Transport
 
 REDIRECTS = 3
 """Redirects of one call that may be followed."""
@@ -24,12 +25,20 @@ def forgetful_jar() -> CookieJar:
 
 
 @contextmanager
-def _one_family() -> Iterator[None]:
-    """Errors that httpx finds by itself leave as ours."""
+def _one_family(call: Call | None = None) -> Iterator[None]:
+    """Errors that httpx finds by itself leave as ours; all say whether anything was sent."""
+    try:
+        with _ours():
+            yield
+    except HttpError as error:
+        error.sent = call is not None and call.sent
+        raise
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
     try:
         yield
-    except HttpError:
-        raise
     except httpx.InvalidURL:
         raise Blocked("a malformed URL may not be called") from None
     except httpx.TimeoutException as error:
@@ -75,6 +84,14 @@ class Client(httpx.Client):
     def __init__(self, transport: Transport, total: float, redirects: int, **kwargs: Any) -> None:
         super().__init__(transport=transport, trust_env=False, cookies=forgetful_jar(), **kwargs)
         self._total, self._redirects = total, redirects
+        self._way_out = transport
+
+    def abort(self) -> None:
+        """End the calls under way, from another thread; they and all later ones raise Unreachable.
+
+        A connection that is being made ends within its own ``connect`` seconds.
+        """
+        self._way_out.abort()
 
     def build_request(self, method: str, url: httpx.URL | str, **kwargs: Any) -> httpx.Request:
         with _one_family():
@@ -90,8 +107,9 @@ class Client(httpx.Client):
     ) -> httpx.Response:
         hops = _Hops(_limit(follow_redirects, self._redirects))
         urls.check_request(request)
-        request.extensions = {**request.extensions, END: time.monotonic() + self._total}
-        with _one_family():
+        call = Call(time.monotonic() + self._total)
+        request.extensions = {**request.extensions, CALL: call}
+        with _one_family(call):
             while True:
                 response = super().send(request, stream=True, auth=auth, follow_redirects=False)
                 try:
@@ -130,8 +148,9 @@ class AsyncClient(httpx.AsyncClient):
     ) -> httpx.Response:
         hops = _Hops(_limit(follow_redirects, self._redirects))
         urls.check_request(request)
-        request.extensions = {**request.extensions, END: time.monotonic() + self._total}
-        with _one_family():
+        call = Call(time.monotonic() + self._total)
+        request.extensions = {**request.extensions, CALL: call}
+        with _one_family(call):
             while True:
                 response = await super().send(
                     request, stream=True, auth=auth, follow_redirects=False

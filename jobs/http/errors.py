@@ -17,6 +17,8 @@ class HttpError(JobsError):
 
     transient: ClassVar[bool]
     """Whether the same call may go well later."""
+    sent: bool = True
+    """Whether a byte of the request may have left. False: the other side has not heard of it."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         self.detail = detail
@@ -27,6 +29,7 @@ class Blocked(HttpError):
     """The call was not made, or not carried on: the rules of the way out forbid it."""
 
     transient = False
+    sent = False
 
 
 class TooLarge(HttpError):

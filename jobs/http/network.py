@@ -13,6 +13,8 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -22,20 +24,38 @@ import httpcore
 from jobs import addresses, conf
 from jobs.addresses import Address
 from jobs.http.errors import Blocked, HttpError, TooSlow, Unreachable, out_of_reach
+from jobs.traffic import Traffic, watched
 
 Resolver = Callable[[str], list[str]]
 TRIED = 4
 """Addresses of one name that are tried."""
 
 
-class Until(float):
-    """Seconds that one step may take; knows the moment at which all steps must be over."""
+@dataclass(slots=True)
+class Call:
+    """One call, with all its redirects."""
 
     end: float
+    """The monotonic moment at which it must be over."""
+    sent: bool = False
+    """Whether a byte of one of its requests may have left."""
+    traffic: Traffic | None = field(default_factory=watched)
 
-    def __new__(cls, step: float, end: float) -> Until:
+    def sends(self) -> None:
+        """Note that from now on bytes may leave."""
+        self.sent = True
+        if self.traffic is not None:
+            self.traffic.sent = True
+
+
+class Until(float):
+    """Seconds that one step may take; knows the call that it is a step of."""
+
+    call: Call
+
+    def __new__(cls, step: float, call: Call) -> Until:
         self = super().__new__(cls, step)
-        self.end = end
+        self.call = call
         return self
 
 
@@ -43,9 +63,17 @@ def left(timeout: float | None) -> float:
     """Seconds that the next step may take; raises TooSlow when none are."""
     if not isinstance(timeout, Until):
         raise TypeError("every step of a call has an end")
-    seconds = min(float(timeout), timeout.end - time.monotonic())
+    seconds = min(float(timeout), timeout.call.end - time.monotonic())
     if seconds <= 0:
         raise TooSlow("the call took too long")
+    return seconds
+
+
+def left_to_send(timeout: float | None) -> float:
+    """As ``left``, for a step by which bytes of a request leave."""
+    seconds = left(timeout)
+    assert isinstance(timeout, Until)  # noqa: S101 - or ``left`` had raised
+    timeout.call.sends()
     return seconds
 
 
@@ -116,11 +144,48 @@ def dial(address: Address, port: int, seconds: float) -> socket.socket:
     return line
 
 
+class Lines:
+    """The connections of a client, which another thread can cut."""
+
+    def __init__(self) -> None:
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self.is_cut = False
+
+    def add(self, line: socket.socket) -> None:
+        """Note a connection; raises Unreachable, and closes it, once all have been cut."""
+        with self._lock:
+            if not self.is_cut:
+                self._open.add(line)
+                return
+        line.close()
+        self.check()
+
+    def drop(self, line: socket.socket) -> None:
+        """Forget a connection that is closed."""
+        with self._lock:
+            self._open.discard(line)
+
+    def check(self) -> None:
+        """Raise Unreachable once all have been cut."""
+        if self.is_cut:
+            raise Unreachable("the call was aborted")
+
+    def cut(self) -> None:
+        """End all connections, now and later; whoever waits for one stops waiting."""
+        with self._lock:
+            self.is_cut = True
+            for line in self._open:
+                with suppress(OSError):
+                    # Not SSLSocket's own, which would take the line's encryption from its reader.
+                    socket.socket.shutdown(line, socket.SHUT_RDWR)
+
+
 class Backend(httpcore.NetworkBackend):
     """Connects to judged addresses only."""
 
     def __init__(self, resolver: Resolver | None = None) -> None:
-        self._resolver = resolver
+        self._resolver, self.lines = resolver, Lines()
 
     def connect_tcp(
         self,
@@ -130,9 +195,10 @@ class Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.NetworkStream:
+        self.lines.check()
         try:
             found = resolve_in_time(host, self._resolver or lookup, left(timeout))
-            return Stream(self._first(host, found, port, timeout), host)
+            return Stream(self._first(host, found, port, timeout), host, self.lines)
         except TooSlow as error:
             raise TooSlow(out_of_reach(host), error.detail or "no time was left") from None
 
@@ -159,22 +225,27 @@ class Backend(httpcore.NetworkBackend):
 class Stream(httpcore.NetworkStream):
     """A connected socket whose every step ends in time."""
 
-    def __init__(self, line: socket.socket, host: str) -> None:
-        self._line, self._host = line, host
+    def __init__(self, line: socket.socket, host: str, lines: Lines) -> None:
+        self._line, self._host, self._lines = line, host, lines
+        lines.add(line)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         self._line.settimeout(left(timeout))
         try:
-            return self._line.recv(max_bytes)
+            data = self._line.recv(max_bytes)
         except TimeoutError:
             raise TooSlow(f"{self._host} took too long to answer") from None
         except OSError as error:
+            self._lines.check()
             raise httpcore.ReadError(str(error)) from None
+        if not data:
+            self._lines.check()  # or an answer that was cut would look whole
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         rest = memoryview(buffer)
         while rest:
-            self._line.settimeout(left(timeout))
+            self._line.settimeout(left_to_send(timeout))
             try:
                 rest = rest[self._line.send(rest) :]
             except TimeoutError:
@@ -183,6 +254,7 @@ class Stream(httpcore.NetworkStream):
                 raise httpcore.WriteError(str(error)) from None
 
     def close(self) -> None:
+        self._lines.drop(self._line)
         self._line.close()
 
     def start_tls(
@@ -191,13 +263,19 @@ class Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
+        stream = None
         try:
             self._line.settimeout(left(timeout))
-            line = ssl_context.wrap_socket(self._line, server_hostname=server_hostname)
+            line = ssl_context.wrap_socket(
+                self._line, server_hostname=server_hostname, do_handshake_on_connect=False
+            )
+            self._lines.drop(self._line)
+            stream = Stream(line, self._host, self._lines)
+            line.do_handshake()
         except BaseException as error:
-            self.close()
+            (stream or self).close()
             raise _tls_failure(self._host, error) from None
-        return Stream(line, self._host)
+        return stream
 
     def get_extra_info(self, info: str) -> Any:
         if info == "ssl_object":
@@ -295,7 +373,7 @@ class AsyncStream(httpcore.AsyncNetworkStream):
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         try:
-            await self._inner.write(buffer, left(timeout))
+            await self._inner.write(buffer, left_to_send(timeout))
         except httpcore.WriteTimeout:
             raise TooSlow(f"{self._host} took too long to listen") from None
 

@@ -14,10 +14,10 @@ import httpx
 
 from jobs.http import bodies, urls
 from jobs.http.errors import Blocked, TooSlow, Unreachable
-from jobs.http.network import AsyncBackend, Backend, Resolver, Until
+from jobs.http.network import AsyncBackend, Backend, Call, Resolver, Until
 
-END = "jobs.end"
-"""Extension of a request: the monotonic moment at which its call must be over."""
+CALL = "jobs.call"
+"""Extension of a request: the call that it is a part of."""
 _STEPS = ("connect", "read", "write", "pool")
 _POOL: dict[str, Any] = {
     "max_connections": 100,
@@ -37,10 +37,10 @@ def default_context() -> ssl.SSLContext:
 
 def _request(request: httpx.Request, total: float) -> httpcore.Request:
     urls.check_request(request)
-    end = request.extensions.get(END) or time.monotonic() + total
-    rest = max(0.001, end - time.monotonic())
+    call = request.extensions.get(CALL) or Call(time.monotonic() + total)
+    rest = max(0.001, call.end - time.monotonic())
     steps = request.extensions.get("timeout") or {}
-    until = {step: Until(min(steps.get(step) or rest, rest), end) for step in _STEPS}
+    until = {step: Until(min(steps.get(step) or rest, rest), call) for step in _STEPS}
     return httpcore.Request(
         method=request.method,
         url=httpcore.URL(
@@ -91,8 +91,9 @@ class Transport(httpx.BaseTransport):
         resolver: Resolver | None = None,
     ) -> None:
         self._total, self._most = total, most
+        self._backend = Backend(resolver)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=context or default_context(), network_backend=Backend(resolver), **_POOL
+            ssl_context=context or default_context(), network_backend=self._backend, **_POOL
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -107,6 +108,10 @@ class Transport(httpx.BaseTransport):
         assert isinstance(answer.stream, Iterable)  # noqa: S101 - what a pool of this kind gives
         stream = bodies.Stream(answer.stream, body, partial(_one_family, host))
         return _response(answer, headers, stream)
+
+    def abort(self) -> None:
+        """End every connection, from whichever thread."""
+        self._backend.lines.cut()
 
     def close(self) -> None:
         self._pool.close()

@@ -1,21 +1,25 @@
 """Metrics for Prometheus: ``path("metrics", jobs.metrics.view)`` serves them.
 
-Needs the extra ``metrics`` (prometheus-client) when it is asked, and nothing of it before.
+Apps declare their own with ``counter``, ``histogram`` and ``gauge``; counting them needs no extra.
+The view needs the extra ``metrics`` (prometheus-client). ``series`` reads the statistics of jobs
+for charts of your own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jobs import lazy
+from jobs.metrics.declare import Counter, Gauge, Histogram, counter, gauge, histogram
 
 if TYPE_CHECKING:
     from jobs.metrics.page import view as view
+    from jobs.operate.stats import series as series
 
-__all__ = ["view"]
+__all__ = ["Counter", "Gauge", "Histogram", "counter", "gauge", "histogram", "series", "view"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "view":
-        from jobs.metrics.page import view
-
-        return view
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = lazy.attach("jobs.metrics", {
+        "series": "jobs.operate.stats", "view": "jobs.metrics.page",
+    })  # fmt: skip

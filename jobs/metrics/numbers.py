@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from django.db import transaction
-
-from jobs import conf, registry
 from jobs.engine import sql
 from jobs.engine.minutes import TOTAL
+from jobs.operate import depths
+from jobs.operate.depths import Depth
 
 MOST = 100_000
 """So far a queue is counted, in each state; more is shown as this many."""
-LANES = 100
-"""Of so many lanes of a queue the head is looked at for the oldest wait."""
 STATEMENT_LIMIT = "3s"
 
 
@@ -45,22 +41,10 @@ class Durations:
 
 def read() -> tuple[list[Number], list[Durations]]:
     """All numbers as they are now, in the order of ``names.METRICS`` within each group."""
-    with _bounded():
+    with sql.reading(STATEMENT_LIMIT):
         ended, durations = _ended()
-        queues = _queues()
-        return [*ended, *_depths(queues), *_live(queues), *_rest(), *_slots(queues)], durations
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    """The block reads only and no statement of it runs for long; in a transaction, just runs."""
-    if sql.connection().in_atomic_block:
-        yield
-        return
-    with transaction.atomic(using=sql.alias()):
-        sql.run("SET TRANSACTION READ ONLY")
-        sql.run(f"SET LOCAL statement_timeout = '{STATEMENT_LIMIT}'")
-        yield
+        found = depths.by_queue(None, most=MOST)
+        return [*ended, *_depths(found), *_latencies(found), *_rest()], durations
 
 
 # ---- what has ended
@@ -91,71 +75,34 @@ def _ended() -> tuple[list[Number], list[Durations]]:
 
 # ---- what has not
 
-_QUEUES = """
-SELECT name FROM jobs_queue UNION SELECT unnest(queues) FROM jobs_lease WHERE dead_at IS NULL
-ORDER BY 1 LIMIT 1000
-"""
-_READY = """
-SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE queue = q.name
-    AND state = 'pending' AND wait = 0 LIMIT %s) AS part),
-  (WITH RECURSIVE lanes(lane, n) AS (
-    (SELECT lane, 1 FROM jobs_job WHERE queue = q.name AND state = 'pending' AND wait = 0
-      ORDER BY lane LIMIT 1)
-    UNION ALL SELECT (SELECT j.lane FROM jobs_job j WHERE j.queue = q.name AND j.state = 'pending'
-      AND j.wait = 0 AND j.lane > l.lane ORDER BY j.lane LIMIT 1), n + 1
-    FROM lanes l WHERE l.lane IS NOT NULL AND l.n < %s)
-  SELECT extract(epoch FROM jobs_clock() - min(h.run_at)) FROM lanes l CROSS JOIN LATERAL
-    (SELECT run_at FROM jobs_job WHERE queue = q.name AND state = 'pending' AND wait = 0
-      AND lane = l.lane ORDER BY rank, id LIMIT 1) AS h WHERE l.lane IS NOT NULL)
-FROM unnest(%s::text[]) AS q(name)
-"""
-_SCHEDULED = """
-SELECT queue, count(*) FROM (SELECT queue FROM jobs_job WHERE state = 'pending' AND wait = 1
-  LIMIT %s) AS part GROUP BY queue
-"""
-_HELD = """
-SELECT queue, count(*) FROM (
-  (SELECT id, queue FROM jobs_job WHERE state = 'pending' AND wait = 2
-    AND exclusive_key IS NOT NULL LIMIT %s)
-  UNION (SELECT id, queue FROM jobs_job WHERE state = 'pending' AND wait = 2
-    AND limit_key IS NOT NULL LIMIT %s)) AS part GROUP BY queue
-"""
+
+def _depths(found: Sequence[Depth]) -> Iterator[Number]:
+    for depth in found:
+        parts = {
+            "ready": depth.ready.value,
+            "scheduled": depth.scheduled.value + depth.retrying.value,
+            "held": depth.held.value,
+            "queued": depth.queued.value,
+        }
+        for state, number in parts.items():
+            yield Number("jobs_queue_depth", (depth.name, state), number)
+        yield Number("jobs_oldest_wait_seconds", (depth.name,), depth.oldest)
+        yield Number("jobs_running", (depth.name,), depth.running.value)
+        yield Number("jobs_slots_live", (depth.name,), depth.slots)
 
 
-def _queues() -> list[str]:
-    known = {handler.queue for handler in registry.handlers()} | {conf.settings().DEFAULT_QUEUE}
-    return sorted(known | {row[0] for row in sql.rows(_QUEUES)})
-
-
-def _depths(queues: Sequence[str]) -> Iterator[Number]:
-    for queue, ready, oldest in sql.rows(_READY, [MOST, LANES, list(queues)]):
-        yield Number("jobs_queue_depth", (queue, "ready"), ready)
-        yield Number("jobs_oldest_wait_seconds", (queue,), max(0.0, float(oldest or 0)))
-    for state, statement, parameters in (
-        ("scheduled", _SCHEDULED, [MOST]),
-        ("held", _HELD, [MOST, MOST]),
-    ):
-        counted: dict[str, int] = dict(sql.rows(statement, parameters))
-        for queue in sorted({*queues, *counted}):
-            yield Number("jobs_queue_depth", (queue, state), counted.get(queue, 0))
-
-
-_LIVE = """
-SELECT q.name, count(*) FILTER (WHERE j.state = 'queued'),
-  count(*) FILTER (WHERE j.state = 'running'),
-  avg(extract(epoch FROM j.queued_at - greatest(j.run_at, j.created_at))),
+_LATENCIES = """
+SELECT q.name, avg(extract(epoch FROM j.queued_at - greatest(j.run_at, j.created_at))),
   avg(extract(epoch FROM j.started_at - j.queued_at)) FILTER (WHERE j.state = 'running')
-FROM unnest(%s::text[]) AS q(name) LEFT JOIN LATERAL (SELECT state, queued_at, run_at, created_at,
+FROM unnest(%s::text[]) AS q(name) CROSS JOIN LATERAL (SELECT state, queued_at, run_at, created_at,
   started_at FROM jobs_job WHERE queue = q.name AND state IN ('queued', 'running') LIMIT %s) AS j
-  ON true
 GROUP BY q.name ORDER BY q.name
 """
 
 
-def _live(queues: Sequence[str]) -> Iterator[Number]:
-    for queue, queued, running, dispatch, claim in sql.rows(_LIVE, [list(queues), MOST]):
-        yield Number("jobs_queue_depth", (queue, "queued"), queued)
-        yield Number("jobs_running", (queue,), running)
+def _latencies(found: Sequence[Depth]) -> Iterator[Number]:
+    names = [depth.name for depth in found]
+    for queue, dispatch, claim in sql.rows(_LATENCIES, [names, MOST]):
         if dispatch is not None:
             yield Number("jobs_dispatch_latency_seconds", (queue,), max(0.0, float(dispatch)))
         if claim is not None:
@@ -168,6 +115,9 @@ _REST = """
 SELECT
   (SELECT count(*) FROM (SELECT 1 FROM jobs_deadletter WHERE state = 'open' LIMIT %(most)s) AS s),
   (SELECT count(*) FROM jobs_limiter WHERE closed_until > jobs_clock()),
+  (SELECT count(*) FROM jobs_limiter WHERE rated_at > jobs_clock() - interval '10 s'),
+  (SELECT count(*) FROM jobs_meter WHERE closed_until > jobs_clock()),
+  (SELECT count(*) FROM jobs_breaker WHERE state <> 'closed'),
   (SELECT count(DISTINCT worker) FROM jobs_lease WHERE dead_at IS NULL AND until > jobs_clock()),
   (SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL AND until <= jobs_clock()),
   (SELECT count(*) FROM (SELECT 1 FROM jobs_outbox WHERE state = 'pending' AND NOT held
@@ -181,6 +131,9 @@ SELECT
 _REST_NAMES = (
     "jobs_dead_letters_open",
     "jobs_limits_closed",
+    "jobs_rates_reached",
+    "jobs_meters_closed",
+    "jobs_circuits_open",
     "jobs_workers_live",
     "jobs_leases_lapsed",
     "jobs_outbox_pending",
@@ -188,12 +141,6 @@ _REST_NAMES = (
     "jobs_outbox_lag_seconds",
     "jobs_feed_position",
 )
-_SLOTS = """
-SELECT q.name, coalesce(sum(l.slots), 0) FROM unnest(%s::text[]) AS q(name)
-LEFT JOIN jobs_lease l ON q.name = ANY(l.queues) AND l.dead_at IS NULL AND l.until > jobs_clock()
-  AND NOT l.draining
-GROUP BY q.name ORDER BY q.name
-"""
 
 
 def _rest() -> Iterator[Number]:
@@ -202,8 +149,3 @@ def _rest() -> Iterator[Number]:
         row = cursor.fetchone()
     for name, value in zip(_REST_NAMES, row, strict=True):
         yield Number(name, (), max(0.0, float(value)))
-
-
-def _slots(queues: Sequence[str]) -> Iterator[Number]:
-    for queue, slots in sql.rows(_SLOTS, [list(queues)]):
-        yield Number("jobs_slots_live", (queue,), slots)

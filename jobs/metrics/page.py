@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +13,8 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
 from jobs import conf, histograms
-from jobs.metrics import numbers
+from jobs.metrics import apps, numbers
+from jobs.metrics.apps import AppMetric
 from jobs.metrics.names import METRICS, Metric
 from jobs.metrics.numbers import Durations, Number
 
@@ -47,7 +48,7 @@ def text() -> bytes:
     with _lock:
         moment = time.monotonic()
         if _told is None or moment - _told[0] >= CACHE_SECONDS:
-            _told = (moment, _written(*numbers.read()))
+            _told = (moment, _written(*numbers.read(), apps.read()))
         return _told[1]
 
 
@@ -57,7 +58,9 @@ def forget() -> None:
     _told = None
 
 
-def _written(found: Iterable[Number], durations: Iterable[Durations]) -> bytes:
+def _written(
+    found: Iterable[Number], durations: Iterable[Durations], others: Sequence[AppMetric]
+) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import (
         CounterMetricFamily,
@@ -74,27 +77,39 @@ def _written(found: Iterable[Number], durations: Iterable[Durations]) -> bytes:
         if metric.type == "histogram":
             histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
             for one in durations:
-                histogram.add_metric([one.kind, one.status], _cumulated(one.buckets), one.seconds)
+                buckets = _cumulated(histograms.BOUNDS, one.buckets)
+                histogram.add_metric([one.kind, one.status], buckets, one.seconds)
             return histogram
+        return plain(metric, [(one.labels, one.value) for one in by_name[metric.name]])
+
+    def plain(metric: Metric, values: Iterable[tuple[Sequence[str], float]]) -> Family:
         make = CounterMetricFamily if metric.type == "counter" else GaugeMetricFamily
         made = make(metric.name, metric.help, labels=metric.labels)
-        for number in by_name[metric.name]:
-            made.add_metric(number.labels, number.value)
+        for labels, value in values:
+            made.add_metric(labels, value)
+        return made
+
+    def of_an_app(metric: AppMetric) -> Family:
+        if metric.spec.type != "histogram":
+            return plain(metric.spec, metric.values.items())
+        made = HistogramMetricFamily(metric.spec.name, metric.spec.help, labels=metric.spec.labels)
+        for labels, buckets in metric.buckets.items():
+            made.add_metric(labels, _cumulated(metric.bounds, buckets), metric.values[labels])
         return made
 
     class Collector:
         def collect(self) -> Iterator[Family]:
-            return map(family, METRICS)
+            yield from map(family, METRICS)
+            yield from map(of_an_app, others)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector())
     return generate_latest(registry)
 
 
-def _cumulated(buckets: Iterable[int]) -> list[tuple[str, float]]:
-    bounds = [*map(str, histograms.BOUNDS), "+Inf"]
+def _cumulated(bounds: Sequence[float], buckets: Iterable[int]) -> list[tuple[str, float]]:
     total, told = 0, []
-    for bound, count in zip(bounds, buckets, strict=True):
+    for bound, count in zip([*map(str, bounds), "+Inf"], buckets, strict=True):
         total += count
         told.append((bound, float(total)))
     return told

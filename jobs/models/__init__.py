@@ -12,6 +12,8 @@ from jobs.models.flow import Closure, Limiter, Slot
 from jobs.models.job import Job
 from jobs.models.key import JobKey
 from jobs.models.lease import Lease
+from jobs.models.meter import Meter
+from jobs.models.metric import Metric
 from jobs.models.minute import Minute, Quarter
 from jobs.models.outbox import Feed, FeedHead, Outbox
 from jobs.models.pause import Blackout, Pause
@@ -45,6 +47,8 @@ __all__ = [
     "JobKey",
     "Lease",
     "Limiter",
+    "Meter",
+    "Metric",
     "Minute",
     "Outbox",
     "Pause",

@@ -22,6 +22,8 @@ class Limiter(models.Model):
     refilled_at = models.DateTimeField(_("refilled at"), null=True)
     closed_until = models.DateTimeField(_("closed until"), null=True, blank=True)
     held_at = models.DateTimeField(_("held work back at"), null=True)
+    rated_at = models.DateTimeField(_("rate held jobs back at"), null=True)
+    rated_since = models.DateTimeField(_("rate holds jobs back since"), null=True)
     is_declared = models.BooleanField(_("declared in code"), default=True, db_default=True)
     # What people have set, and what holds again when its time is over: nothing is the code's.
     override_until = models.DateTimeField(_("until"), null=True, blank=True)
@@ -39,7 +41,12 @@ class Limiter(models.Model):
                 fields=["override_until"],
                 condition=Q(override_until__isnull=False),
                 name="jobs_limiter_override",
-            )
+            ),
+            models.Index(
+                fields=["closed_until"],
+                condition=Q(closed_until__isnull=False),
+                name="jobs_limiter_closed",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -66,7 +73,7 @@ class Closure(models.Model):
     """A scope in which nothing starts now, by a pause or inside a blackout window.
 
     Dispatch and claim read this table; pauses and blackouts are kept apart, with their reasons.
-    Scopes are ``queue:``, ``kind:``, ``tenant:`` and ``key:`` with a name.
+    Scopes are ``queue:``, ``kind:``, ``tenant:``, ``key:`` and ``limit_key:`` with a name.
     """
 
     scope = models.TextField(_("scope"), primary_key=True)
@@ -78,6 +85,8 @@ class Closure(models.Model):
         verbose_name_plural = _("closures")
         db_table = "jobs_closure"
         ordering = ["scope"]
+        # Holds all that is asked in every round, so that the table itself is not read.
+        indexes = [models.Index(fields=["until", "scope"], name="jobs_closure_until")]
 
     def __str__(self) -> str:
         return self.scope

@@ -17,6 +17,7 @@ from jobs.ids import uuid7
 from jobs.models.arrays import ArrayField
 from jobs.models.clock import Clock
 from jobs.models.guarded import Guarded
+from jobs.models.lookups import JobQuerySet
 from jobs.principals import PERMISSIONS
 from jobs.states import FINAL_STATES, JobState
 
@@ -98,6 +99,8 @@ class Job(Guarded):
     slot_at = models.DateTimeField(_("slot of the schedule"), null=True, editable=False)
     cancel_forced = models.BooleanField(_("cancel forced"), default=False, db_default=False)
 
+    objects = JobQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
@@ -131,8 +134,8 @@ class Job(Guarded):
             ),
             models.Index(
                 fields=["exclusive_key", "rank"],
-                condition=Q(state="pending", wait=2, preempts=True),
-                name="jobs_job_rival",
+                condition=Q(state="pending", preempts=True, exclusive_key__isnull=False),
+                name="jobs_job_preempting",
             ),
             models.Index(
                 fields=["lineage"], condition=Q(lineage__isnull=False), name="jobs_job_lineage"

@@ -47,6 +47,11 @@ class Outbox(Guarded):
                 fields=["id"], condition=Q(state="pending", held=False), name="jobs_outbox_ready"
             ),
             models.Index(
+                fields=["tenant", "id"],
+                condition=Q(state="pending", held=False),
+                name="jobs_outbox_turns",
+            ),
+            models.Index(
                 fields=["tenant", "key", "id"],
                 condition=Q(state__in=["failed", "parked"]),
                 name="jobs_outbox_stuck",
@@ -128,6 +133,8 @@ class FeedHead(models.Model):
     id = models.SmallIntegerField(primary_key=True, default=1)
     position = models.BigIntegerField(_("last position"), default=0, db_default=0)
     floor = models.BigIntegerField(_("last pruned position"), default=0, db_default=0)
+    # The tenant whose events go first where more tenants wait than one portion has room for.
+    turn = models.TextField(default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("head of the feed")

@@ -28,8 +28,6 @@ class Webhook(models.Model):
     tenant = models.TextField(_("tenant"), default="", db_default="", blank=True)
     url = models.TextField(_("URL"))
     topics = ArrayField(models.TextField(), verbose_name=_("topics"), default=list, blank=True)
-    # What the topics amount to as a regular expression; "" matches every topic.
-    expression = models.TextField(default="", db_default="", editable=False)
     secrets = EncryptedJSONField(_("secrets"), tenant_field="tenant")
     state = models.TextField(
         _("state"), choices=ENDPOINT_STATES, default="active", db_default="active"

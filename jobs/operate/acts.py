@@ -2,7 +2,7 @@
 
 ::
 
-    with acts.on_job("job.retry", job_id, permission="retry_job", by=by, reason=reason) as act:
+    with acting(retry, job_id, by=by, reason=reason) as act:    # of ``verbs``, which calls ``on``
         ...                                     # in one transaction with the row of the audit
         act.changed({"state": "failed"}, {"state": "pending"})
 
@@ -31,6 +31,7 @@ from jobs.operate.records import Record
 from jobs.operate.targets import Place
 from jobs.operate.words import REASON_LIMIT, checked_by, checked_reason
 from jobs.principals import By, Principal, principal
+from jobs.redaction import redact_text
 
 NOWHERE = Place()
 _MESSAGE_LIMIT = 500
@@ -89,19 +90,6 @@ class Act:
 
 
 @contextmanager
-def on_job(
-    action: str, job_id: UUID, *, permission: str, by: By, reason: str = "",
-    needs_reason: bool = False,
-) -> Iterator[Act]:  # fmt: skip
-    """An act on one job; raises UnknownJob where there is none within the scope."""
-    with on(
-        action, kind="job", id=job_id, permission=permission, by=by, reason=reason,
-        needs_reason=needs_reason,
-    ) as act:  # fmt: skip
-        yield act
-
-
-@contextmanager
 def on(
     action: str,
     *,
@@ -130,9 +118,12 @@ def on(
             records.write(act.record("done"))
     except _Hidden:
         _say_unknown(act)
+    except Denied as error:
+        if not error.audit:  # the verb itself has denied it, by a rule of its app
+            _keep(error, act.record("denied", message=_told(error)))
+        raise
     except JobsError as error:
-        if not isinstance(error, Denied):
-            _keep(error, act.record("refused", message=_told(error), **_allowed(error)))
+        _keep(error, act.record("refused", message=_told(error), **_allowed(error)))
         raise
 
 
@@ -184,9 +175,10 @@ def _who(by: By) -> Principal:
 
 
 def _checked_reason(reason: object, needed: bool) -> str:
+    """Return the reason as it is kept: people name addresses and documents in theirs."""
     if needed or not isinstance(reason, str):
-        return checked_reason(reason)
-    return printable(reason, REASON_LIMIT)
+        reason = checked_reason(reason)
+    return printable(redact_text(printable(reason, REASON_LIMIT)), REASON_LIMIT)
 
 
 def _told(error: JobsError) -> str:

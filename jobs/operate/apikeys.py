@@ -10,13 +10,14 @@ import difflib
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import Annotated, Any
 
 from django.utils.crypto import constant_time_compare
+from pydantic import Field
 
 from jobs import principals
 from jobs.engine import sql
@@ -24,8 +25,9 @@ from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
 from jobs.ids import uuid7
 from jobs.models import ApiKey
 from jobs.names import label_problem, name_problem
-from jobs.operate import acts
-from jobs.operate.targets import Place
+from jobs.operate.permissions import MANAGE_APIKEY
+from jobs.operate.targets import APIKEY, Place
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By, Principal, Scope, every_permission
 from jobs.statements import Statement
 
@@ -48,29 +50,41 @@ class Told:
         return f"Told({self.key})"
 
 
+@verb("apikey.create", on=APIKEY, permission=MANAGE_APIKEY, group="administrator", new=True)
 def create(
-    name: str,
-    permissions: Iterable[str],
+    name: Annotated[str, Field(min_length=1, max_length=80)],
+    permissions: Annotated[Sequence[str], Field(min_length=1, max_length=LIST_LIMIT)],
     *,
     by: By,
     reason: str,
-    tenants: Iterable[str] | None = None,
-    queues: Iterable[str] | None = None,
-    addresses: Iterable[str] = (),
-    expires_at: datetime | None = None,
-    is_staff: bool = False,
+    tenants: Annotated[
+        Sequence[str] | None, Field(max_length=LIST_LIMIT, description="only this tenant")
+    ] = None,
+    queues: Annotated[
+        Sequence[str] | None, Field(max_length=LIST_LIMIT, description="only this queue")
+    ] = None,
+    addresses: Annotated[
+        Sequence[str], Field(max_length=LIST_LIMIT, description="only from this address or network")
+    ] = (),
+    expires_at: Annotated[
+        datetime | None, Field(description="good until this time, like 2030-01-31T18:00Z")
+    ] = None,
+    is_staff: Annotated[bool, Field(description="also sees what is meant for administrators")] = (
+        False
+    ),
 ) -> Told:
-    """The key exists and works; None are all tenants or queues, no addresses are all."""
+    """Create an API key; its secret is shown once.
+
+    Without tenants or queues it is good for those that the caller sees, without addresses from
+    everywhere.
+    """
     who = principals.principal(by)
-    with acts.on(
-        "apikey.create", kind="apikey", id=None, permission="manage_apikey", by=by, reason=reason,
-        needs_reason=True, place=Place(),
-    ) as act:  # fmt: skip
+    with acting(create, by=by, reason=reason, place=Place()) as act:
         row = ApiKey(
             name=_checked_name(name),
             permissions=_permissions(permissions),
-            tenants=_names("tenants", tenants, label_problem),
-            queues=_names("queues", queues, name_problem),
+            tenants=_names("tenants", tenants, who.scope.tenants, label_problem),
+            queues=_names("queues", queues, who.scope.queues, name_problem),
             addresses=_addresses(addresses),
             is_staff=_flag("is_staff", is_staff),
             created_by=act.name,
@@ -86,14 +100,12 @@ def create(
     return Told(find(row.pk, by=by), _text(row.prefix, secret))
 
 
+@verb("apikey.rotate", on=APIKEY, permission=MANAGE_APIKEY, group="administrator")
 def rotate(key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(hours=24)) -> Told:
-    """The key has a new secret; the old one is good for the overlap, and none before it."""
+    """Give an API key a new secret; the old one stays good for a while."""
     if not isinstance(overlap, timedelta) or not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise InvalidOption("overlap", "must lie between 0 and 30 days")
-    with acts.on(
-        "apikey.rotate", kind="apikey", id=key_id, permission="manage_apikey", by=by,
-        reason=reason, needs_reason=True, place=Place(),
-    ):  # fmt: skip
+    with acting(rotate, key_id, by=by, reason=reason, place=Place()):
         row = _locked(key_id, by)
         _no_farther_than_own(principals.principal(by), row)
         secret, hashed = _secret()
@@ -105,12 +117,10 @@ def rotate(key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(h
     return Told(find(row.pk, by=by), _text(row.prefix, secret))
 
 
+@verb("apikey.revoke", on=APIKEY, permission=MANAGE_APIKEY, group="administrator")
 def revoke(key_id: int, *, by: By, reason: str) -> ApiKey:
-    """Neither secret of the key is good any more, for ever."""
-    with acts.on(
-        "apikey.revoke", kind="apikey", id=key_id, permission="manage_apikey", by=by,
-        reason=reason, needs_reason=True, place=Place(),
-    ) as act:  # fmt: skip
+    """Revoke an API key for ever."""
+    with acting(revoke, key_id, by=by, reason=reason, place=Place()) as act:
         row = _locked(key_id, by)
         sql.run(
             "UPDATE jobs_apikey SET revoked_at = jobs_clock(), revoked_by = %s, "
@@ -145,8 +155,8 @@ SELECT row_to_json(k) FROM (SELECT id, name, secret_hash AS now,
   CASE WHEN previous_until > jobs_clock() THEN previous_hash ELSE '' END AS before,
   permissions, tenants, queues, addresses, is_staff,
   revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jobs_clock()) AS good,
-  last_used_at IS NULL OR last_used_at < jobs_clock() - $1::interval AS stale
-FROM jobs_apikey WHERE prefix = $2) k
+  last_used_at IS NULL OR last_used_at < jobs_clock() - %(lately)s::interval AS stale
+FROM jobs_apikey WHERE prefix = %(prefix)s) k
 """,
 )
 _USED = """
@@ -178,7 +188,7 @@ def holder(prefix: str, *, request_id: str = "") -> Principal | None:
 
 
 def _row(prefix: str) -> dict[str, Any] | None:
-    found = _FIND.rows([_USED_EVERY, prefix], using=sql.alias())
+    found = _FIND.rows({"lately": _USED_EVERY, "prefix": prefix}, using=sql.alias())
     return found[0] if found else None
 
 
@@ -296,7 +306,10 @@ def _permissions(given: Iterable[str]) -> list[str]:
     return names
 
 
-def _names(option: str, given: Iterable[str] | None, problem_of: Any) -> list[str] | None:
+def _names(
+    option: str, given: Iterable[str] | None, own: Iterable[str] | None, problem_of: Any
+) -> list[str] | None:
+    given = own if given is None else given
     if given is None:
         return None
     names = sorted(set(given))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack
 from uuid import UUID
 
 from django.db import transaction
+from pydantic import Field
 
 from jobs import sensitive
 from jobs.engine import intake, sql
@@ -21,14 +21,12 @@ from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, NotAllowed, UnknownBatch
 from jobs.ids import uuid7
 from jobs.names import label_problem
-from jobs.operate import acts
-from jobs.operate.bulkscan import scoped
-from jobs.operate.cancel import cancel_many
-from jobs.operate.retry import carry_out, retry_many
+from jobs.operate.permissions import EDIT_JOB
+from jobs.operate.targets import BATCH
+from jobs.operate.verbs import acting, verb
 from jobs.payloads import Payload
-from jobs.principals import By, Principal, Scope
+from jobs.principals import By, Scope
 
-CHUNK = 1000
 CAUSES = 20
 LOOK_LIMIT = 10_000
 """So many members are looked at, at most, to say how fast a batch goes and what they died of."""
@@ -235,6 +233,15 @@ def _rate(batch_id: UUID) -> float:
     return ended / max(since, 0.001) if ended and since else 0.0
 
 
+def check_whole(batch_id: UUID, scope: Scope) -> None:
+    """Raise UnknownBatch where a member is in a queue outside of the scope.
+
+    Who sees only a part of a batch acts on those members, and does not change the batch.
+    """
+    if not lies_within(batch_id, scope):
+        raise UnknownBatch(batch_id)
+
+
 def lies_within(batch_id: UUID, scope: Scope) -> bool:
     """Whether every member is in a queue of the scope."""
     return scope.queues is None or not sql.rows(
@@ -261,85 +268,13 @@ def _causes(batch_id: UUID) -> dict[str, int]:
     )
 
 
-def cancel_rest(batch_id: UUID, *, by: By, reason: str = "", force: bool = False) -> int:
-    """Every member within the scope that has not ended is cancelled or asked to stop; answers how
-    many.
-
-    In one transaction: a large batch is cancelled by a bulk operation.
-    """
-    states = "'blocked', 'pending', 'queued', 'running'"
-
-    def write() -> int:
-        with _act("cancel_rest", "cancel_job", batch_id, by, reason) as act:
-            act.count = sum(
-                len(cancel_many(ids, by=act.name, reason=reason, force=force))
-                for ids in _members(batch_id, states, act.principal.scope)
-            )
-            act.note(force=force)
-            return act.count
-
-    return sql.repeating(write)
-
-
-@contextmanager
-def _act(verb: str, permission: str, batch_id: UUID, by: By, reason: str) -> Iterator[acts.Act]:
-    with acts.on(
-        f"batch.{verb}", kind="batch", id=batch_id, permission=permission, by=by, reason=reason
-    ) as act:
-        yield act
-
-
-def retry_failed(batch_id: UUID, *, by: By, reason: str = "", attempts: int = 1) -> int:
-    """Every failed member within the scope is retried that can be; answers how many.
-
-    Left alone is whatever has run on in the meantime: by a replay, or under the same key.
-    """
-    with _act("retry_failed", "retry_job", batch_id, by, reason) as act:
-        act.count = _retry_failed(batch_id, act.principal, reason, attempts)
-        return act.count
-
-
-def note(batch_id: UUID, text: str, *, by: By) -> None:
-    """The batch has this note; an empty text takes it away."""
-    with _act("note", "edit_job", batch_id, by, "") as act:
+@verb("batch.note", on=BATCH, permission=EDIT_JOB)
+def note(batch_id: UUID, text: Annotated[str, Field(max_length=NOTE_LIMIT)], *, by: By) -> None:
+    """Write the note of a batch; an empty text removes it."""
+    with acting(note, batch_id, by=by) as act:
+        check_whole(batch_id, act.principal.scope)
         if text != "" and (problem := label_problem(text, NOTE_LIMIT)):
             raise InvalidOption("text", problem)
         [(before,)] = sql.rows("SELECT note FROM jobs_batch WHERE id = %s FOR UPDATE", [batch_id])
         sql.run("UPDATE jobs_batch SET note = %s WHERE id = %s", [text, batch_id])
         act.changed({"note": before}, {"note": text})
-
-
-def _retry_failed(batch_id: UUID, who: Principal, reason: str, attempts: int) -> int:
-    retried, by = 0, who.name
-    for ids in _members(batch_id, "'failed'", who.scope):
-        with transaction.atomic(using=sql.alias()):
-            # Before the first retry locks the batch, behind which a finishing member may wait.
-            sql.rows(
-                "SELECT 1 FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [ids]
-            )
-            together = retry_many(ids, by=by, reason=reason, attempts=attempts)
-            retried += len(together)
-            for job_id in ids:
-                if job_id in together:
-                    continue
-                with suppress(NotAllowed):
-                    carry_out(job_id, by=by, reason=reason, attempts=attempts)
-                    retried += 1
-    return retried
-
-
-def _members(batch_id: UUID, states: str, scope: Scope) -> Iterable[list[UUID]]:
-    """The ids of the members in these states within the scope, in portions, each member once."""
-    if not sql.rows("SELECT 1 FROM jobs_batch WHERE id = %s", [batch_id]):
-        raise UnknownBatch(batch_id)
-    last, (within, more) = UUID(int=0), scoped(scope)
-    while True:
-        found = sql.rows(
-            f"SELECT j.id FROM jobs_job j WHERE batch_id = %s AND state IN ({states}) AND id > %s"  # noqa: S608 - constant
-            f"{within} ORDER BY id LIMIT %s",
-            [batch_id, last, *more, CHUNK],
-        )
-        if not found:
-            return
-        yield [row[0] for row in found]
-        last = found[-1][0]

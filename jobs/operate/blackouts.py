@@ -7,28 +7,37 @@ hold up no other job.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.db import transaction
+from pydantic import Field
 
 from jobs import registry, scopes
 from jobs.clockwork import upcoming
 from jobs.engine import closures, sql, timetables
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Blackout
-from jobs.operate import acts, targets
-from jobs.operate.targets import Place
+from jobs.operate import targets
+from jobs.operate.acts import Act
+from jobs.operate.pauses import ScopeName
+from jobs.operate.permissions import MANAGE_BLACKOUT
+from jobs.operate.targets import BLACKOUT, Place
+from jobs.operate.verbs import acting, verb
 from jobs.operate.words import checked_reason
 from jobs.principals import By
 from jobs.windows import Span, Window, spans
 
 COUNT_LIMIT = 10_000
 """Counts stop here: more is "at least so many"."""
+Days = Annotated[
+    Sequence[int], Field(max_length=7, description="a day on which it starts, 0 is Monday")
+]
+Zone = Annotated[str, Field(max_length=64)]
 LOOKED_AT = 30_000
 """So many jobs that wait for the same are looked at where no index tells which are concerned."""
 
@@ -60,18 +69,19 @@ class Preview:
     impact: Impact
 
 
+@verb("blackout.create", on=BLACKOUT, permission=MANAGE_BLACKOUT, group="administrator", new=True)
 def create(
-    scope: str,
+    scope: ScopeName,
     start: time,
     end: time,
     *,
     by: By,
     reason: str,
-    days: Sequence[int] = (),
-    time_zone: str = "UTC",
+    days: Days = (),
+    time_zone: Zone = "UTC",
     enabled: bool = True,
 ) -> Blackout:
-    """The window exists and, where it is open now, holds at once.
+    """Create a blackout window; where it is open now, it holds at once.
 
     ``days`` are those on which it starts (0 is Monday, none means every day). The start belongs
     to it, the end does not; an end at or before the start lies on the next day, so equal ends
@@ -81,10 +91,7 @@ def create(
         scope=scope, start=start, end=end, days=days, time_zone=time_zone, enabled=enabled,
         reason=reason,
     )  # fmt: skip
-    with acts.on(
-        "blackout.create", kind="blackout", id=None, permission="manage_blackout", by=by,
-        reason=reason, needs_reason=True, place=_place_of(scope),
-    ) as act:  # fmt: skip
+    with acting(create, by=by, reason=reason, place=_place_of(scope)) as act:
         made = _saved(row)
         act.concerns(made.pk)
         act.changed({}, _shown(made))
@@ -105,14 +112,14 @@ def _shown(row: Blackout) -> dict[str, Any]:
 
 
 @contextmanager
-def _act(verb: str, number: int, by: By, reason: str) -> Iterator[tuple[acts.Act, Blackout]]:
-    """The window, locked; it belongs to those who see the scope that it is about."""
+def _act(
+    function: Callable[..., Any], number: int, by: By, reason: str
+) -> Iterator[tuple[Act, Blackout]]:
+    """Open an act on the window, locked; its place is that of the scope that it is about."""
     found = Blackout.objects.using(sql.alias()).filter(pk=number) if _is_id(number) else None
     row = found.first() if found is not None else None
-    with acts.on(
-        f"blackout.{verb}", kind="blackout", id=number, permission="manage_blackout", by=by,
-        reason=reason, place=_place_of(row.scope) if row else targets.EVERYBODYS,
-    ) as act:  # fmt: skip
+    place = _place_of(row.scope) if row else targets.EVERYBODYS
+    with acting(function, number, by=by, reason=reason, place=place) as act:
         yield act, _locked(number)
 
 
@@ -120,17 +127,33 @@ def _is_id(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**63
 
 
-def update(number: int, *, by: By, reason: str | None = None, **changes: Any) -> Blackout:
-    """The window has these new values: scope, start, end, days, time_zone, enabled, reason."""
-    return _update(number, by, reason, changes, why="" if reason is None else reason)
+@verb("blackout.update", on=BLACKOUT, permission=MANAGE_BLACKOUT, group="administrator")
+def update(
+    number: int,
+    *,
+    by: By,
+    reason: str | None = None,
+    scope: ScopeName | None = None,
+    start: time | None = None,
+    end: time | None = None,
+    days: Days | None = None,
+    time_zone: Zone | None = None,
+    enabled: bool | None = None,
+) -> Blackout:
+    """Change a window; what is not given stays.
+
+    With ``reason`` it is closed for another one, which is why it is changed, too.
+    """
+    given: dict[str, Any] = {"scope": scope, "start": start, "end": end, "days": days}
+    given |= {"time_zone": time_zone, "enabled": enabled}
+    changes = {name: value for name, value in given.items() if value is not None}
+    return _update(number, by, reason, changes, why=reason or "")
 
 
 def _update(
     number: int, by: By, reason: str | None, changes: dict[str, Any], *, why: str
 ) -> Blackout:
-    with _act("update", number, by, why) as (act, row):
-        if unknown := sorted(set(changes) - _CHANGEABLE):
-            raise InvalidOption(unknown[0], f"is none of {', '.join(sorted(_CHANGEABLE))}")
+    with _act(update, number, by, why) as (act, row):
         before = _shown(row)
         if row.open_since is not None and changes.get("scope", row.scope) != row.scope:
             closures.tell_over(row.pk, row.scope, row.reason)
@@ -146,17 +169,15 @@ def _update(
         return made
 
 
-_CHANGEABLE = frozenset({"scope", "start", "end", "days", "time_zone", "enabled"})
-
-
 def enable(number: int, enabled: bool = True, *, by: By, reason: str) -> Blackout:
-    """The window is in force, or is kept without effect; its own reason stays."""
+    """Put the window in force, or keep it without effect; its own reason stays."""
     return _update(number, by, None, {"enabled": enabled}, why=checked_reason(reason))
 
 
+@verb("blackout.delete", on=BLACKOUT, permission=MANAGE_BLACKOUT, group="administrator")
 def delete(number: int, *, by: By, reason: str) -> None:
-    """The window is gone; what it held may start."""
-    with _act("delete", number, by, checked_reason(reason)) as (act, row):
+    """Delete a window; what it held may start."""
+    with _act(delete, number, by, reason) as (act, row):
         act.changed(_shown(row), {})
         if row.open_since is not None:
             closures.tell_over(row.pk, row.scope, row.reason)
@@ -287,6 +308,7 @@ def _slots_within(scope: str, found: Sequence[Span], now: datetime) -> dict[str,
             "kind": handler.kind if handler else row.kind,
             "tenant": options.get("tenant") or "",
             "key": options.get("exclusive") or "",
+            "limit_key": options.get("limit_key") or "",
         }
         if is_of[what] != name:
             continue
@@ -301,6 +323,7 @@ _COLUMNS = {
     "kind": ("kind", r"split_part(lane, E'\x1f', 2)"),
     "tenant": ("tenant", r"split_part(lane, E'\x1f', 1)"),
     "key": ("exclusive_key", "exclusive_key"),
+    "limit_key": ("limit_key", "limit_key"),
 }
 """By what is closed: the job's column, and the same as the index of ready jobs has it."""
 _PARTS = (

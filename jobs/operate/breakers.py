@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Annotated
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
+from pydantic import Field
 
 from jobs.engine import breakers, sql
+from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption
 from jobs.models import Breaker
-from jobs.operate import acts
+from jobs.operate.permissions import EDIT_QUEUE
+from jobs.operate.targets import BREAKER
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 
 LONGEST = 86_400.0 * 30
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def known() -> QuerySet[Breaker]:
@@ -26,20 +30,33 @@ def known() -> QuerySet[Breaker]:
     return Breaker.objects.using(sql.alias()).order_by(rank, "name")
 
 
-def reset(name: str, *, by: By, reason: str = "") -> None:
-    """The circuit is closed for everyone, with no failure counted; a running probe is forgotten.
+@verb("breaker.close", on=BREAKER, permission=EDIT_QUEUE, group="administrator")
+def reset(name: Name, *, by: By, reason: str = "") -> None:
+    """Close a circuit for everyone, with no failure counted.
 
-    Jobs that it has delayed keep their time. Raises UnknownTarget where no such breaker is known.
+    A running probe is forgotten. Jobs that it has delayed are due at once. Raises UnknownTarget
+    where no such breaker is known.
     """
-    with _act("close", name, by, reason) as act:
+    with acting(reset, name, by=by, reason=reason) as act:
         before = _state(name)
         breakers.reset(name)
         act.changed({"state": before}, {"state": "closed"})
+        act.note(released=breakers.release(name))
+        after_commit(None)
 
 
-def force_open(name: str, *, by: By, reason: str, seconds: float = 60.0) -> None:
-    """The circuit lets nobody call for so long; then one caller may probe."""
-    with _act("open", name, by, reason, needs_reason=True) as act:
+@verb("breaker.open", on=BREAKER, permission=EDIT_QUEUE, group="administrator")
+def force_open(
+    name: Name,
+    *,
+    by: By,
+    reason: str,
+    seconds: Annotated[
+        float, Field(ge=1, le=LONGEST, description="nobody calls for this long")
+    ] = 60.0,
+) -> None:
+    """Open a circuit for a while; then one caller may probe."""
+    with acting(force_open, name, by=by, reason=reason) as act:
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             raise InvalidOption("seconds", f"must be a number, got {seconds!r}")
         if not 1 <= seconds <= LONGEST:
@@ -48,17 +65,6 @@ def force_open(name: str, *, by: By, reason: str, seconds: float = 60.0) -> None
         breakers.force_open(name, float(seconds), f"opened by {act.name}: {act.reason}")
         act.changed({"state": before}, {"state": "open"})
         act.note(seconds=seconds)
-
-
-@contextmanager
-def _act(
-    verb: str, name: str, by: By, reason: str, needs_reason: bool = False
-) -> Iterator[acts.Act]:
-    with acts.on(
-        f"breaker.{verb}", kind="breaker", id=name, permission="edit_queue", by=by, reason=reason,
-        needs_reason=needs_reason,
-    ) as act:  # fmt: skip
-        yield act
 
 
 def _state(name: str) -> str:

@@ -17,22 +17,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from jobs import registry
+from pydantic import Field
+
 from jobs.engine import intake, sql
 from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
 from jobs.ids import uuid7
 from jobs.limits import Unique
 from jobs.models import Bulk
-from jobs.operate import acts, bulkrun, bulkscan
 from jobs.operate import bulkasked as asked
+from jobs.operate import bulkrun, bulkscan
 from jobs.operate.bulkjobs import RunBulk
 from jobs.operate.bulkplans import ACTIONS, IDS_LIMIT, Care, action_of, checked_care, obstacle
 from jobs.operate.bulkscan import Found, Group, Seen
 from jobs.operate.bulkseen import Progress, every, find, first_items, items, progress
-from jobs.operate.targets import EVERYBODYS, Place
+from jobs.operate.permissions import RUN_BULK
+from jobs.operate.targets import BULK, EVERYBODYS, Place
+from jobs.operate.verbs import acting, deny, verb
 from jobs.principals import By, Principal
 
 __all__ = ["ACTIONS", "IDS_LIMIT", "Care", "Preview", "Progress", "abort", "every", "find",
@@ -74,18 +77,21 @@ def preview(
     **options: Any,
 ) -> Preview:
     """What ``start`` would do; nothing is done. Raises as ``start`` does."""
-    who = asked.allowed(action, by, "bulk.preview")
+    who = asked.allowed(action, by)
     kept = asked.options_of(action, options, who)
     now = asked.now()
     kinds, skipped = Counter[str](), Counter[str]()
     if asked.are_ids(ids, query):
         found = bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
-        seen = Seen([Group(f.state, f.kind, f.letter is not None, 1, (f,)) for f in found])
+        seen = Seen(
+            [Group(f.state, f.kind, f.letter is not None, f.is_replayed, 1, (f,)) for f in found]
+        )
     else:
         seen = asked.selection(action, query, now, who).look(LOOK_LIMIT)
     able = list[Found]()
     for group in seen.groups:
-        if why := _obstacle(action, group.state, group.kind, group.has_letter):
+        why = obstacle(action, group.state, group.kind, group.has_letter, group.is_replayed)
+        if why:
             skipped[why] += group.count
         else:
             kinds[group.kind] += group.count
@@ -103,33 +109,27 @@ def preview(
     )
 
 
-def _obstacle(action: str, state: str, kind: str, has_letter: bool) -> str:
-    handler = registry.find(kind)
-    return obstacle(
-        action, state, kind, 1 if has_letter else None, handler is None or handler.replayable
-    )
-
-
 # ---- starting
 
 
+@verb("bulk.start", on=BULK, permission=RUN_BULK, new=True)
 def start(
-    action: str,
+    action: Annotated[str, Field(min_length=1, max_length=60)],
     *,
-    ids: Sequence[Any] | None = None,
-    query: str | None = None,
+    ids: Annotated[Sequence[UUID | int] | None, Field(min_length=1, max_length=IDS_LIMIT)] = None,
+    query: Annotated[str | None, Field(max_length=1000)] = None,
     by: By,
     reason: str,
-    token: str | None = None,
+    token: Annotated[str | None, Field(max_length=4000)] = None,
     care: Care = Care(),  # noqa: B008 - frozen
     **options: Any,
 ) -> Bulk:
-    """The operation, which jobs of the platform carry out from now on.
+    """Start a bulk operation, which jobs of the platform carry out.
 
     A person who gives a query shows the token of its preview, whose bounds then hold. Ids that do
     not exist within the scope raise UnknownJob or UnknownTarget, and nothing is done.
     """
-    who = asked.allowed(action, by, "bulk.start")
+    who = asked.allowed(action, by, start)
     kept = asked.options_of(action, options, who)
     is_ids = asked.are_ids(ids, query)
     before = None
@@ -141,11 +141,8 @@ def start(
         try:
             bulkscan.by_ids(list(ids or ()), who.scope, ACTIONS[action].on_letters)
         except UnknownTarget as error:
-            raise acts.deny(error, by, "bulk.start", kind="bulk") from None
-    with acts.on(
-        "bulk.start", kind="bulk", id=None, permission="run_bulk", by=by, reason=reason,
-        needs_reason=True, place=Place(),
-    ) as act:  # fmt: skip
+            raise deny(start, error, by) from None
+    with acting(start, by=by, reason=reason, place=Place()) as act:
         made = carry_out(
             action, ids=ids, query=query, who=act.principal, reason=act.reason, before=before,
             care=care, **kept,
@@ -167,7 +164,7 @@ def carry_out(
     care: Care = Care(),  # noqa: B008 - frozen
     **options: Any,
 ) -> Bulk:
-    """The same, for whoever has asked and written down already."""
+    """Start without permission check and audit; for callers that have done both."""
     kept, careful = asked.options_of(action, options, who), checked_care(action, care)
     is_ids, now = asked.are_ids(ids, query), asked.now()
     bulk = Bulk(
@@ -197,12 +194,10 @@ def carry_out(
     return bulk
 
 
+@verb("bulk.proceed", on=BULK, permission=RUN_BULK)
 def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
-    """An operation whose job was cancelled or has failed is carried on."""
-    with acts.on(
-        "bulk.proceed", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
-        needs_reason=True, place=_place(bulk_id, by),
-    ) as act:  # fmt: skip
+    """Carry on a bulk operation whose job was cancelled or has failed."""
+    with acting(proceed, bulk_id, by=by, reason=reason, place=_place(bulk_id, by)) as act:
         bulk = find(bulk_id, by=by)
         if not act.principal.may(permission := action_of(bulk.action).permission):
             raise Denied(permission)
@@ -212,12 +207,13 @@ def proceed(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
     return bulk
 
 
+@verb("bulk.abort", on=BULK, permission=RUN_BULK)
 def abort(bulk_id: UUID, *, by: By, reason: str) -> Bulk:
-    """Nothing more is done; what is done stays. Raises NotAllowed where it is over."""
-    with acts.on(
-        "bulk.abort", kind="bulk", id=bulk_id, permission="run_bulk", by=by, reason=reason,
-        needs_reason=True, place=_place(bulk_id, by),
-    ) as act:  # fmt: skip
+    """Abort a bulk operation; what is done stays.
+
+    Raises NotAllowed where it is over.
+    """
+    with acting(abort, bulk_id, by=by, reason=reason, place=_place(bulk_id, by)) as act:
         bulk = find(bulk_id, by=by)
         aborted = sql.rows(
             "UPDATE jobs_bulk SET state = 'aborted', note = %s, finished_at = jobs_clock() "

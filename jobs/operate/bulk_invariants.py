@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from jobs.operate.invariants import Invariant
 
-_BY_HAND = "find out who has written to these tables by hand; mend the row"
+_BY_HAND = "find what has written to these tables directly and repair the row"
 
 BULK_INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "bulk_counts_its_items",
-        "What a bulk operation counts as done, skipped, failed and in all are its items.",
+        "The counters of a bulk operation (done, skipped, failed, total) match its items.",
         """
 WITH newest AS MATERIALIZED (SELECT * FROM jobs_bulk ORDER BY created_at DESC, id DESC LIMIT 20),
 counted AS (SELECT bulk_id, count(*) AS total, count(*) FILTER (WHERE state = 'done') AS done,
@@ -32,7 +32,7 @@ WHERE b.total <= %(depth)s * 10 AND (b.done, b.skipped, b.failed, b.total)
     ),
     Invariant(
         "bulk_done_has_none_waiting",
-        "No item of a bulk operation that is done waits for its turn.",
+        "No item of a finished bulk operation is still waiting.",
         """
 SELECT b.id::text, 'is done, item ' || i.id::text || ' waits' FROM jobs_bulk b
 CROSS JOIN LATERAL (SELECT id FROM jobs_bulkitem
@@ -44,7 +44,7 @@ WHERE b.state = 'done'
     ),
     Invariant(
         "bulk_is_carried",
-        "A bulk operation that is not over has a job that carries it on.",
+        "A bulk operation that is not finished has a job that continues it.",
         """
 SELECT b.id::text, b.state || ', without a job that carries it on' FROM jobs_bulk b
 WHERE b.state IN ('gathering', 'running', 'canary')
@@ -52,7 +52,8 @@ WHERE b.state IN ('gathering', 'running', 'canary')
   AND NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.kind = 'jobs.bulk' AND j.tenant = ''
     AND j.unique_key = b.id::text AND j.state IN ('blocked', 'pending', 'queued', 'running'))
 """,
-        "carry it on (manage.py jobs bulk proceed) or abort it",
-        "operation and job are written by one transaction; only a cancel or its failure parts them",
+        "continue it (manage.py jobs bulk proceed) or abort it",
+        "the operation and its job are written in one transaction; only cancelling the job, or "
+        "its failure, separates them",
     ),
 )

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.db import Error, transaction
 
-from jobs import registry
 from jobs.engine import dispatch, sql
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
@@ -54,10 +53,12 @@ MOVED = Outcome("skipped", "was moved by somebody at this moment")
 CLOSED = Outcome("skipped", "has no open dead letter")
 
 _LOCK = """
-SELECT j.id, j.state, j.kind, j.tenant, j.queue FROM jobs_job j
+SELECT j.id, j.tenant, j.queue, j.state, j.kind, j.replayed_by IS NOT NULL FROM jobs_job j
 WHERE j.id = ANY(%s) AND j.state = ANY(%s) ORDER BY j.id FOR NO KEY UPDATE OF j
 """
-_LOOK = "SELECT id, state, kind, tenant, queue FROM jobs_job WHERE id = ANY(%s)"
+_LOOK = """
+SELECT id, tenant, queue, state, kind, replayed_by IS NOT NULL FROM jobs_job WHERE id = ANY(%s)
+"""
 
 
 def carry_out(bulk: Bulk, items: Sequence[Item]) -> dict[Item, Outcome]:
@@ -111,15 +112,13 @@ def _sorted(bulk: Bulk, items: Sequence[Item]) -> tuple[list[Item], dict[Item, O
         if item.job_id not in found:
             outcomes[item] = Outcome("skipped", "is gone")
             continue
-        state, kind, tenant, queue = found[item.job_id]
-        handler = registry.find(kind)
+        tenant, queue, state, kind, is_replayed = found[item.job_id]
         if not scope.covers(tenant, queue):
             why = "has left the scope"
         elif item.job_id in others and state in states:
             why = MOVED.detail
         else:
-            may = handler is None or handler.replayable
-            why = obstacle(bulk.action, state, kind, item.letter, may)
+            why = obstacle(bulk.action, state, kind, item.letter is not None, is_replayed)
         if why:
             outcomes[item] = Outcome("skipped", why)
         else:
@@ -147,9 +146,12 @@ def _one(bulk: Bulk, item: Item) -> Outcome:
         return Outcome("failed", printable(f"{type(error).__name__}: {error}", _DETAIL_LIMIT))
 
 
+_PASSING = ("40P01", "40001", "55P03", "57014")
+
+
 def _is_for_all(error: Error) -> bool:
     """Whether no single job is to blame, so that the whole step is to be made again."""
-    return sql.is_disconnected(error) or sql.sqlstate(error) in ("40P01", "40001", "55P03")
+    return sql.is_disconnected(error) or sql.sqlstate(error) in _PASSING
 
 
 def _closed(items: Sequence[Item]) -> dict[Item, Outcome]:

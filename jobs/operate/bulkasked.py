@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -13,7 +13,9 @@ from jobs.errors import Denied, InvalidOption
 from jobs.operate import acts, bulkscan
 from jobs.operate.bulkplans import ACTIONS, action_of, checked_options
 from jobs.operate.bulkscan import Selection
+from jobs.operate.permissions import RUN_BULK
 from jobs.operate.query import parse
+from jobs.operate.verbs import deny
 from jobs.principals import By, Principal, principal
 
 TOKEN_LIFE = timedelta(minutes=15)
@@ -21,12 +23,17 @@ _SALT = "jobs.bulk.confirm"
 _QUERY_LIMIT = 2000
 
 
-def allowed(action: str, by: By, what: str) -> Principal:
-    """Whoever may do it to many at once; anybody else is denied, which the audit keeps."""
+def allowed(action: str, by: By, function: Callable[..., Any] | None = None) -> Principal:
+    """Return the principal who may do it to many at once; raise Denied, which the audit keeps.
+
+    ``function`` is the verb that is asked for; without one it is only a preview.
+    """
     who = principal(by)
-    for permission in ("run_bulk", action_of(action).permission):
+    for permission in (RUN_BULK, action_of(action).permission):
         if not who.may(permission):
-            raise acts.deny(Denied(permission), by, what, kind="bulk")
+            if function is not None:
+                raise deny(function, permission, by)
+            raise acts.deny(Denied(permission), by, "bulk.preview", kind="bulk")
     return who
 
 

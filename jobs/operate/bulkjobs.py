@@ -23,7 +23,7 @@ class RunBulk(Payload, kind="jobs.bulk"):
     bulk_id: UUID
 
 
-@handler(RunBulk, max_attempts=100, crash_limit=100, timeout=120, replayable=False)
+@handler(RunBulk, max_attempts=100, crash_limit=100, timeout=120, replayable=False, internal=True)
 def run_bulk(ctx: Context, payload: RunBulk) -> dict[str, Any]:
     """Makes steps until the pace says wait, or the operation is over."""
     from jobs.operate.bulkrun import step

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from jobs import registry
 from jobs.errors import InvalidOption
 from jobs.names import name_problem
-from jobs.states import FINAL_STATES, RETRYABLE_STATES, JobState
+from jobs.operate import verbs
+from jobs.operate.targets import DEADLETTER, JOB
+from jobs.states import JobState
 
 IDS_LIMIT = 1000
 """Most ids of one call; more are named by a query."""
@@ -20,31 +25,44 @@ OWN_KIND = "jobs.bulk"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that can be done to many jobs, or to their open dead letters."""
+    """A verb that can be done to many jobs, or to their open dead letters."""
 
     permission: str
     states: frozenset[JobState]
-    options: frozenset[str] = frozenset()
-    on_letters: bool = False
-    runs: bool = False
+    options: frozenset[str]
+    on_letters: bool
+    runs: bool
     """Whether the jobs run afterwards, so that one can wait for what becomes of the first."""
 
 
-_WAITING = frozenset({JobState.BLOCKED, JobState.PENDING})
-_DEAD = frozenset({JobState.FAILED})
+class _Actions(Mapping[str, Action]):
+    """The verbs that can be done to many, by the names of their actions."""
 
-ACTIONS: Mapping[str, Action] = {
-    "retry": Action("retry_job", RETRYABLE_STATES, frozenset({"attempts", "reset"}), runs=True),
-    "replay": Action("replay_job", FINAL_STATES, runs=True),
-    "run_now": Action("retry_job", frozenset({JobState.PENDING}), runs=True),
-    "cancel": Action("cancel_job", frozenset(JobState) - FINAL_STATES, frozenset({"force"})),
-    "edit": Action("edit_job", _WAITING, frozenset({"priority", "queue"})),
-    "retry_letter": Action(
-        "resolve_deadletter", _DEAD, frozenset({"attempts", "reset"}), on_letters=True, runs=True
-    ),
-    "replay_letter": Action("resolve_deadletter", _DEAD, on_letters=True, runs=True),
-    "discard_letter": Action("resolve_deadletter", frozenset(JobState), on_letters=True),
-}
+    def __getitem__(self, name: str) -> Action:
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def _found(self) -> dict[str, Action]:
+        return {
+            f"{verb.action}_letter" if verb.target is DEADLETTER else verb.action: Action(
+                verb.permission,
+                many.states,
+                many.options,
+                verb.target is DEADLETTER,
+                many.runs,
+            )
+            for target in (JOB, DEADLETTER)
+            for verb in verbs.every().values()
+            if verb.target is target and (many := verb.many) is not None
+        }
+
+
+ACTIONS: Mapping[str, Action] = _Actions()
 
 
 def action_of(name: object) -> Action:
@@ -77,14 +95,20 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
+class Pace:
+    """How fast it is done."""
+
+    per_minute: Annotated[int | None, Field(ge=1, le=PACE_LIMIT)] = None
+    """At most so many a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Care(Pace):
     """How carefully it is done."""
 
-    per_minute: int | None = None
-    """At most so many a minute."""
-    canary: int = 0
+    canary: Annotated[int, Field(ge=0, le=CANARY_LIMIT)] = 0
     """So many first, and the rest once it is known what became of them."""
-    stop_at: float | None = None
+    stop_at: Annotated[float | None, Field(gt=0, le=1)] = None
     """Stops where this share of those that ran has failed."""
 
 
@@ -113,15 +137,22 @@ def whole(option: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def obstacle(name: str, state: str, kind: str, letter: int | None, replayable: bool) -> str:
+def obstacle(name: str, state: str, kind: str, has_letter: bool, is_replayed: bool) -> str:
     """Why the action passes this job by, as groups of a preview name it; empty: it does not."""
+    handler = registry.find(kind)
     action = ACTIONS[name]
     if kind == OWN_KIND:
         return "carries out bulk operations"
-    if action.on_letters and letter is None:
+    if action.on_letters and not has_letter:
         return "has no open dead letter"
     if state not in action.states:
         return f"is {state}"
-    if name in ("replay", "replay_letter") and not replayable:
+    if name in ("retry", "replay") and is_replayed:
+        return "was replayed: its replay stands for it"
+    if handler is None:
+        return ""
+    if name in ("replay", "replay_letter") and not handler.replayable:
         return "is of a kind that forbids replays"
+    if name == "edit" and handler.internal:
+        return "is of an internal kind"
     return ""

@@ -33,6 +33,7 @@ class Found:
     state: str
     kind: str
     letter: int | None
+    is_replayed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Group:
     state: str
     kind: str
     has_letter: bool
+    is_replayed: bool
     count: int
     first: tuple[Found, ...]
 
@@ -124,23 +126,26 @@ class Selection:
 
 
 _BY_JOB = """
-SELECT j.id, j.created_at, j.state, j.kind, d.id AS letter
+SELECT j.id, j.created_at, j.state, j.kind, d.id AS letter, j.replayed_by IS NOT NULL AS replayed
 FROM jobs_job j LEFT JOIN jobs_deadletter d ON d.job_id = j.id AND d.state = 'open'"""
 
 _GROUPS = """
-SELECT state, kind, letter IS NOT NULL, count(*), (array_agg(id ORDER BY created_at, id))[:{most}],
+SELECT state, kind, letter IS NOT NULL, replayed, count(*),
+  (array_agg(id ORDER BY created_at, id))[:{most}],
   (array_agg(created_at ORDER BY created_at, id))[:{most}],
   (array_agg(letter ORDER BY created_at, id))[:{most}]
-FROM ({inner}) f GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3
+FROM ({inner}) f GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
 """
 
 
 def _groups(inner: str, parameters: list[Any]) -> Iterator[Group]:
     statement = _GROUPS.format(inner=inner, most=SAMPLE)
-    for state, kind, has_letter, count, ids, times, letters in sql.rows(statement, parameters):
-        first = zip(ids, times, letters, strict=True)
-        found = tuple(Found(job_id, at, state, kind, letter) for job_id, at, letter in first)
-        yield Group(state, kind, has_letter, count, found)
+    for state, kind, has_letter, replayed, count, *first in sql.rows(statement, parameters):
+        found = tuple(
+            Found(job_id, at, state, kind, letter, replayed)
+            for job_id, at, letter in zip(*first, strict=True)
+        )
+        yield Group(state, kind, has_letter, replayed, count, found)
 
 
 def by_ids(ids: Sequence[Any], scope: Scope, on_letters: bool) -> list[Found]:
@@ -159,15 +164,17 @@ def by_ids(ids: Sequence[Any], scope: Scope, on_letters: bool) -> list[Found]:
     if on_letters:
         statement = (
             "SELECT j.id, j.created_at, j.state, j.kind, CASE d.state WHEN 'open' THEN d.id END, "
-            "d.id FROM jobs_deadletter d JOIN jobs_job j ON j.id = d.job_id WHERE d.id = ANY(%s)"
+            "j.replayed_by IS NOT NULL, d.id FROM jobs_deadletter d "
+            "JOIN jobs_job j ON j.id = d.job_id WHERE d.id = ANY(%s)"
         )
     else:
         statement = (
-            "SELECT j.id, j.created_at, j.state, j.kind, NULL, j.id FROM jobs_job j "
+            "SELECT j.id, j.created_at, j.state, j.kind, NULL, j.replayed_by IS NOT NULL, j.id "
+            "FROM jobs_job j "
             "WHERE j.id = ANY(%s)"
         )
     rows = sql.rows(f"{statement}{parts} ORDER BY 2, 1, 5 NULLS LAST", [list(ids), *more])
-    if missing := set(ids) - {row[5] for row in rows}:
+    if missing := set(ids) - {row[-1] for row in rows}:
         raise targets.unknown(kind, min(missing))
     once: dict[UUID, Found] = {}
     for *columns, _ in rows:

@@ -10,7 +10,10 @@ from django.db import transaction
 
 from jobs.engine import claims, sql
 from jobs.errors import NotAllowed, UnknownJob
-from jobs.operate import acts
+from jobs.operate.parameters import Force
+from jobs.operate.permissions import CANCEL_JOB
+from jobs.operate.targets import JOB
+from jobs.operate.verbs import Many, acting, verb
 from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
 
@@ -45,8 +48,14 @@ WHERE j.id = ANY(%s) AND j.state = 'running' RETURNING j.id
 """
 
 
-def cancel(job_id: UUID, *, by: By, reason: str = "", force: bool = False) -> Cancelled:
-    """The job is cancelled, or, where it runs, asked to stop.
+@verb(
+    "job.cancel",
+    on=JOB,
+    permission=CANCEL_JOB,
+    many=Many(frozenset(JobState) - FINAL_STATES, frozenset({"force"})),
+)
+def cancel(job_id: UUID, *, by: By, reason: str = "", force: Force = False) -> Cancelled:
+    """Cancel a waiting job at once; ask a running one to stop.
 
     A running job stops at its next checkpoint; ``force`` ends its process after the grace time
     where it does not. One that finishes first stays succeeded. Raises NotAllowed when it has
@@ -54,10 +63,8 @@ def cancel(job_id: UUID, *, by: By, reason: str = "", force: bool = False) -> Ca
     """
 
     def write() -> Cancelled:
-        with acts.on_job(
-            "job.cancel", job_id, permission="cancel_job", by=by, reason=reason
-        ) as act:
-            done = carry_out(job_id, by=act.name, reason=reason, force=force)
+        with acting(cancel, job_id, by=by, reason=reason) as act:
+            done = carry_out(job_id, by=act.name, reason=act.reason, force=force)
             act.note(force=force, requested=done.requested)
             return done
 
@@ -65,7 +72,7 @@ def cancel(job_id: UUID, *, by: By, reason: str = "", force: bool = False) -> Ca
 
 
 def carry_out(job_id: UUID, *, by: str, reason: str = "", force: bool = False) -> Cancelled:
-    """The same, for whoever has asked and written down already."""
+    """Cancel without permission check and audit; for callers that have done both."""
     found = cancel_many([job_id], by=by, reason=reason, force=force)
     if job_id in found:
         return found[job_id]
@@ -78,7 +85,7 @@ def carry_out(job_id: UUID, *, by: str, reason: str = "", force: bool = False) -
 def cancel_many(
     ids: Sequence[UUID], *, by: str, reason: str = "", force: bool = False
 ) -> dict[UUID, Cancelled]:
-    """The same for many; those that have ended already are missing from the answer."""
+    """Cancel many likewise; those that have ended already are missing from the result."""
     why = reason or "cancelled"
 
     def write() -> tuple[list[sql.Row], list[sql.Row]]:

@@ -8,19 +8,25 @@ over and it does.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from jobs.clockwork import aware
 from jobs.engine import sql
-from jobs.errors import Denied, InvalidOption, NotAllowed, UnknownTarget
+from jobs.errors import InvalidOption, NotAllowed, UnknownTarget
 from jobs.models import Bulk
 from jobs.names import label_problem
-from jobs.operate import acts, bulk, targets
-from jobs.operate.bulkplans import Care, whole
+from jobs.operate import bulk, targets
+from jobs.operate.bulkplans import Care, Pace, whole
 from jobs.operate.bulkscan import scoped
-from jobs.operate.targets import EVERYBODYS, Place
+from jobs.operate.parameters import Until
+from jobs.operate.permissions import RESOLVE_DEADLETTER, RUN_BULK
+from jobs.operate.targets import CAUSE, EVERYBODYS, Place
+from jobs.operate.verbs import acting, deny, of, verb
 from jobs.principals import By, principal
 
 OPEN_LIMIT = 10_000
@@ -107,33 +113,34 @@ def _read(where: str, parameters: list[Any], states: list[str], by: By, limit: i
 # ---- deciding
 
 
-def ignore(fingerprint: str, *, by: By, reason: str, until: datetime | None = None) -> Cause:
-    """It is known and nothing to look at, until then, or until somebody reopens it."""
+@verb("cause.ignore", on=CAUSE, permission=RESOLVE_DEADLETTER)
+def ignore(fingerprint: str, *, by: By, reason: str, until: Until = None) -> Cause:
+    """Ignore a known cause until a given time, or until it is reopened."""
     if until is not None:
         aware("until", until)
         if sql.rows("SELECT 1 WHERE jobs_clock() >= %s", [until]):
             raise InvalidOption("until", "has passed")
-    return _decide(fingerprint, "ignore", "ignored", ("open", "ignored"), by, reason, until)
+    return _decide(fingerprint, ignore, "ignored", ("open", "ignored"), by, reason, until)
 
 
+@verb("cause.resolve", on=CAUSE, permission=RESOLVE_DEADLETTER)
 def resolve(fingerprint: str, *, by: By, reason: str) -> Cause:
-    """It is believed to be gone; it is open again where it comes back."""
-    return _decide(fingerprint, "resolve", "resolved", ("open", "ignored"), by, reason)
+    """Mark a cause resolved; it reopens if it recurs."""
+    return _decide(fingerprint, resolve, "resolved", ("open", "ignored"), by, reason)
 
 
+@verb("cause.reopen", on=CAUSE, permission=RESOLVE_DEADLETTER)
 def reopen(fingerprint: str, *, by: By, reason: str) -> Cause:
-    """It wants to be looked at again."""
-    return _decide(fingerprint, "reopen", "open", ("ignored", "resolved"), by, reason)
+    """Reopen a cause that was ignored or resolved."""
+    return _decide(fingerprint, reopen, "open", ("ignored", "resolved"), by, reason)
 
 
-def note(fingerprint: str, text: str, *, by: By) -> Cause:
-    """The note that everybody sees beside it; an empty one takes the note away."""
+@verb("cause.note", on=CAUSE, permission=RESOLVE_DEADLETTER)
+def note(fingerprint: str, text: Annotated[str, Field(max_length=NOTE_LIMIT)], *, by: By) -> Cause:
+    """Write the note of a cause; an empty text removes it."""
     if problem := label_problem(text, NOTE_LIMIT):
         raise InvalidOption("note", problem)
-    with acts.on(
-        "cause.note", kind="cause", id=fingerprint, permission="resolve_deadletter", by=by,
-        place=EVERYBODYS,
-    ) as act:  # fmt: skip
+    with acting(note, fingerprint, by=by, place=EVERYBODYS) as act:
         before = find(fingerprint, by=by)
         sql.run("UPDATE jobs_cause SET note = %s WHERE fingerprint = %s", [text, fingerprint])
         act.changed({"note": before.note}, {"note": text})
@@ -141,19 +148,16 @@ def note(fingerprint: str, text: str, *, by: By) -> Cause:
 
 
 def _decide(
-    fingerprint: str, verb: str, to: str, allowed: tuple[str, ...], by: By, reason: str,
-    until: datetime | None = None,
+    fingerprint: str, function: Callable[..., Any], to: str, allowed: tuple[str, ...], by: By,
+    reason: str, until: datetime | None = None,
 ) -> Cause:  # fmt: skip
-    with acts.on(
-        f"cause.{verb}", kind="cause", id=fingerprint, permission="resolve_deadletter", by=by,
-        reason=reason, needs_reason=True, place=EVERYBODYS,
-    ) as act:  # fmt: skip
+    with acting(function, fingerprint, by=by, reason=reason, place=EVERYBODYS) as act:
         find(fingerprint, by=by)
         [(state,)] = sql.rows(
             "SELECT state FROM jobs_cause WHERE fingerprint = %s FOR UPDATE", [fingerprint]
         )
         if state not in allowed:
-            raise NotAllowed(verb, fingerprint, state, allowed)
+            raise NotAllowed(of(function).action, fingerprint, state, allowed)
         sql.run(
             "UPDATE jobs_cause SET state = %s, ignored_until = %s, decided_by = %s, "
             "decided_at = jobs_clock() WHERE fingerprint = %s",
@@ -163,34 +167,34 @@ def _decide(
     return find(fingerprint, by=by)
 
 
+@verb("cause.retry_all", on=CAUSE, permission=RESOLVE_DEADLETTER, also=(RUN_BULK,))
 def retry_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
-    """A bulk operation that retries every job that died of it and is not decided upon."""
-    return _all("retry", fingerprint, by, reason, care)
+    """Retry every job with an open dead letter of a cause, as a bulk operation."""
+    return _all(retry_all, "retry_letter", fingerprint, by, reason, care)
 
 
+@verb("cause.replay_all", on=CAUSE, permission=RESOLVE_DEADLETTER, also=(RUN_BULK,))
 def replay_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
-    """A bulk operation that replays every job that died of it and is not decided upon."""
-    return _all("replay", fingerprint, by, reason, care)
+    """Replay every job with an open dead letter of a cause, as a bulk operation."""
+    return _all(replay_all, "replay_letter", fingerprint, by, reason, care)
 
 
-def discard_all(fingerprint: str, *, by: By, reason: str, care: Care = Care()) -> Bulk:  # noqa: B008
-    """A bulk operation that discards every open dead letter of it."""
-    return _all("discard", fingerprint, by, reason, care)
+@verb("cause.discard_all", on=CAUSE, permission=RESOLVE_DEADLETTER, also=(RUN_BULK,))
+def discard_all(fingerprint: str, *, by: By, reason: str, care: Pace = Pace()) -> Bulk:  # noqa: B008
+    """Discard every open dead letter of a cause, as a bulk operation."""
+    return _all(discard_all, "discard_letter", fingerprint, by, reason, Care(care.per_minute))
 
 
-def _all(verb: str, fingerprint: str, by: By, reason: str, care: Care) -> Bulk:
-    name, target = f"cause.{verb}_all", {"kind": "cause", "id": fingerprint}
-    if not principal(by).may("run_bulk"):
-        raise acts.deny(Denied("run_bulk"), by, name, **target)
-    with acts.on(
-        name, permission="resolve_deadletter", by=by, reason=reason, needs_reason=True,
-        place=_place(fingerprint, by), **target,
-    ) as act:  # fmt: skip
+def _all(
+    function: Callable[..., Any], action: str, fingerprint: str, by: By, reason: str, care: Care
+) -> Bulk:
+    if not principal(by).may(RUN_BULK):
+        raise deny(function, RUN_BULK, by, fingerprint)
+    place = _place(fingerprint, by)
+    with acting(function, fingerprint, by=by, reason=reason, place=place) as act:
         # What is named is one thing, which needs no second look.
         query = f"fingerprint:{find(fingerprint, by=by).fingerprint}"
-        made = bulk.carry_out(
-            f"{verb}_letter", query=query, who=act.principal, reason=act.reason, care=care
-        )
+        made = bulk.carry_out(action, query=query, who=act.principal, reason=act.reason, care=care)
         act.note(bulk=made.id)
     return made
 

@@ -6,14 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from jobs.engine import sql
 from jobs.engine.arrivals import OUTCOME
 from jobs.errors import Denied, InvalidOption
-from jobs.operate import acts, reads, stats, targets
+from jobs.operate import reads, stats, targets
+from jobs.operate.permissions import MANAGE_WORKER
 from jobs.operate.query.terms import Query
 from jobs.operate.stats import Point
+from jobs.operate.targets import DEPLOY
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By, principal
 
 SPANS: Mapping[str, tuple[timedelta, timedelta]] = {
@@ -120,11 +125,17 @@ def enqueued(point: Point) -> int:
     return point.counts.get(OUTCOME, 0)
 
 
-def mark_deploy(version: str, *, by: By, reason: str = "") -> Deploy:
-    """Charts show from now on that this version went live now."""
-    with acts.on(
-        "deploy.mark", kind="deploy", id=version, permission="manage_worker", by=by, reason=reason
-    ) as act:
+@verb("deploy.mark", on=DEPLOY, permission=MANAGE_WORKER, group="administrator")
+def mark_deploy(
+    version: Annotated[
+        str, Field(min_length=1, max_length=VERSION_LIMIT, description="what runs from now on")
+    ],
+    *,
+    by: By,
+    reason: str = "",
+) -> Deploy:
+    """Mark a deployment in the charts."""
+    with acting(mark_deploy, version, by=by, reason=reason) as act:
         if (
             not isinstance(version, str)
             or not 1 <= len(version) <= VERSION_LIMIT

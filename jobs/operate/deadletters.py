@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from jobs.engine import sql
 from jobs.errors import NotAllowed, UnknownTarget
-from jobs.operate import acts, replay, retry
+from jobs.operate import internal, replay, retry
+from jobs.operate.acts import Act
+from jobs.operate.parameters import Attempts, Patch, Reset
+from jobs.operate.permissions import RESOLVE_DEADLETTER
+from jobs.operate.targets import DEADLETTER
+from jobs.operate.verbs import Many, acting, of, verb
 from jobs.payloads import Payload
 from jobs.principals import By
-from jobs.states import DeadLetterState
+from jobs.states import DeadLetterState, JobState
 
-_PERMISSION = "resolve_deadletter"
+_DEAD = frozenset({JobState.FAILED})
 
 
+@verb(
+    "deadletter.retry",
+    on=DEADLETTER,
+    permission=RESOLVE_DEADLETTER,
+    many=Many(_DEAD, frozenset({"attempts", "reset"}), runs=True),
+)
 def retry_letter(
-    number: int, *, by: By, reason: str = "", attempts: int | None = None, reset: bool = False
+    number: int, *, by: By, reason: str = "", attempts: Attempts = None, reset: Reset = False
 ) -> UUID:
-    """The letter's job has another chance, and the letter is closed; answers the job's id."""
-    with _decided("retry", number, by, reason) as (act, job_id):
-        retry.carry_out(job_id, by=act.name, reason=reason, attempts=attempts, reset=reset)
+    """Run the failed job of a dead letter again, and close the letter.
+
+    Returns the job's id.
+    """
+    with _decided(retry_letter, number, by, reason) as (act, job_id):
+        retry.carry_out(job_id, by=act.name, reason=act.reason, attempts=attempts, reset=reset)
         return job_id
 
 
+@verb(
+    "deadletter.replay",
+    on=DEADLETTER,
+    permission=RESOLVE_DEADLETTER,
+    many=Many(_DEAD, runs=True),
+)
 def replay_letter(
     number: int,
     *,
     by: By,
     reason: str = "",
     payload: Payload | None = None,
-    payload_patch: Mapping[str, Any] | None = None,
+    payload_patch: Patch = None,
     same_lineage: bool = True,
 ) -> UUID:
-    """A new job is made of the letter's, and the letter is closed; answers the new job's id."""
-    with _decided("replay", number, by, reason) as (act, job_id):
+    """Make a new job from that of a dead letter, and close the letter.
+
+    Returns the new job's id.
+    """
+    with _decided(replay_letter, number, by, reason) as (act, job_id):
+        internal.check_replay(job_id, by, payload, payload_patch)
         new = replay.carry_out(
             job_id,
             by=act.name,
-            reason=reason,
+            reason=act.reason,
             payload=payload,
             payload_patch=payload_patch,
             same_lineage=same_lineage,
@@ -49,22 +73,28 @@ def replay_letter(
         return new
 
 
+@verb(
+    "deadletter.discard",
+    on=DEADLETTER,
+    permission=RESOLVE_DEADLETTER,
+    many=Many(frozenset(JobState)),
+)
 def discard_letter(number: int, *, by: By, reason: str) -> UUID:
-    """Nothing is to be done about the letter's job, which stays failed; answers its id."""
-    with _decided("discard", number, by, reason, needs_reason=True) as (act, job_id):
+    """Close a dead letter; its job stays failed.
+
+    Returns the job's id.
+    """
+    with _decided(discard_letter, number, by, reason) as (act, job_id):
         retry.close_dead_letters([job_id], str(DeadLetterState.DISCARDED), act.name, act.reason)
         return job_id
 
 
 @contextmanager
 def _decided(
-    verb: str, number: int, by: By, reason: str, needs_reason: bool = False
-) -> Iterator[tuple[acts.Act, UUID]]:
-    """The open letter's job, which is locked before the letter, as everywhere."""
-    with acts.on(
-        f"deadletter.{verb}", kind="deadletter", id=number, permission=_PERMISSION, by=by,
-        reason=reason, needs_reason=needs_reason,
-    ) as act:  # fmt: skip
+    function: Callable[..., Any], number: int, by: By, reason: str
+) -> Iterator[tuple[Act, UUID]]:
+    """Lock the open letter's job before the letter, as everywhere, and open the act."""
+    with acting(function, number, by=by, reason=reason) as act:
         sql.rows(
             "SELECT 1 FROM jobs_job WHERE id = (SELECT job_id FROM jobs_deadletter WHERE id = %s) "
             "FOR NO KEY UPDATE",
@@ -77,6 +107,8 @@ def _decided(
             raise UnknownTarget("deadletter", number)
         [(job_id, state)] = found
         if state != DeadLetterState.OPEN:
-            raise NotAllowed(verb, job_id, f"decided upon: {state}", [DeadLetterState.OPEN])
+            raise NotAllowed(
+                of(function).action, job_id, f"decided upon: {state}", [DeadLetterState.OPEN]
+            )
         act.note(job=job_id)
         yield act, job_id

@@ -17,7 +17,7 @@ _CAUSES = 100
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How it stands with dead letters."""
+    """Numbers of dead letters."""
 
     open: Count
     oldest_at: datetime | None

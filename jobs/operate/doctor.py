@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-from django.db import transaction
 
 from jobs import conf, registry
 from jobs.engine import sql
@@ -29,7 +26,8 @@ STATEMENT_LIMIT = "15s"
 
 SCHEMA = Invariant(
     "schema_complete",
-    "Functions, triggers, constraints and indexes are there, and the triggers know the edges.",
+    "The functions are those of this version; the triggers (with the legal moves), constraints "
+    "and indexes exist.",
     "",
     "run manage.py migrate; if that does nothing, restore the object by hand from the migration",
     "the migrations",
@@ -38,7 +36,7 @@ ISOLATION = Invariant(
     "isolation_read_committed",
     "The engine's statements run at READ COMMITTED.",
     "",
-    "remove the isolation level from the OPTIONS of the database and from the role",
+    "remove the isolation level from the database's OPTIONS and from the role",
     "the default of PostgreSQL",
 )
 EVERY = (
@@ -77,7 +75,7 @@ def check(
     invariant: Invariant, depth: int = DEPTH, examples: int = EXAMPLES, stuck: float = STUCK
 ) -> list[Violation]:
     """The contradictions of one invariant."""
-    with _bounded():
+    with sql.reading(STATEMENT_LIMIT):
         if invariant is SCHEMA:
             found: list[tuple[str, str]] = list(schema.problems())
         elif invariant is ISOLATION:
@@ -103,6 +101,7 @@ def _parameters(depth: int, examples: int, stuck: float) -> dict[str, Any]:
         "examples": examples,
         "stuck": stuck,
         "lease": lease,
+        "grace": max([conf.settings().GRACE, *(h.grace for h in registry.handlers())]),
         "patience": max(stuck, 2 * lease),
         "finals": sorted(map(str, FINAL_STATES)),
         "births": sorted(map(str, BIRTH_STATES)),
@@ -117,18 +116,3 @@ def _isolation() -> Iterator[tuple[str, str]]:
     [(level,)] = sql.rows("SELECT current_setting('transaction_isolation')")
     if level != "read committed":
         yield sql.alias(), f"transactions run at {level}"
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    """The block reads only and no statement of it runs for long.
-
-    A surrounding transaction (a test's) is left as it is.
-    """
-    if sql.connection().in_atomic_block:
-        yield
-        return
-    with transaction.atomic(using=sql.alias()):
-        sql.run("SET TRANSACTION READ ONLY")
-        sql.run(f"SET LOCAL statement_timeout = '{STATEMENT_LIMIT}'")
-        yield

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from pydantic import Field
 
 from jobs import conf, jsontext
 from jobs.backoff import Duration
-from jobs.engine import sql
+from jobs.engine import endings, sql
 from jobs.errors import EffectError, UnknownTarget
 from jobs.jsontext import printable
 from jobs.models import Effect
-from jobs.operate import acts
+from jobs.operate.permissions import RESOLVE_DOUBT
 from jobs.operate.retry import carry_out
+from jobs.operate.targets import EFFECT, is_id
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
 
-How = Literal["resend", "assume_done"]
+__all__ = ["open_doubts", "resolve", "resolve_doubt"]
+
+How = Literal["resend", "did_not_happen", "assume_done"]
 _RESOLUTION_LIMIT = 500
 
 
@@ -33,7 +38,8 @@ class Resolved:
     effect_id: int
     job_id: UUID
     retried: bool
-    """Whether the job runs again now; it does not while another of its effects is in doubt."""
+    """Whether the job runs again now: not after ``did_not_happen``, and not while another of its
+    effects is in doubt."""
 
 
 def open_doubts() -> QuerySet[Effect]:
@@ -57,12 +63,14 @@ def resolve_doubt(
     outcome: Any = None,
     expires: Duration | datetime | None = None,
 ) -> Resolved:
-    """What may have happened in this job's effect ``key`` is decided, and a failed job runs again.
+    """Decide what happened in this job's effect ``key``; a failed job may run again.
 
     ``how`` and ``outcome`` are those of ``resolve``, ``expires`` that of ``jobs.retry``. Raises
     UnknownTarget where the job has no such effect, EffectError where it is not in doubt.
     """
-    found = sql.rows("SELECT id FROM jobs_effect WHERE job_id = %s AND key = %s", [job_id, key])
+    found: list[Any] = []
+    if is_id(job_id, UUID) and is_id(key, str):
+        found = sql.rows("SELECT id FROM jobs_effect WHERE job_id = %s AND key = %s", [job_id, key])
     try:
         return resolve(
             found[0][0] if found else 0, how, by=by, reason=reason, outcome=outcome, expires=expires
@@ -73,25 +81,24 @@ def resolve_doubt(
         raise named from None
 
 
+@verb("effect.resolve", on=EFFECT, permission=RESOLVE_DOUBT)
 def resolve(
     effect_id: int,
     how: How,
     *,
     by: By,
     reason: str,
-    outcome: Any = None,
+    outcome: Annotated[Any, Field(description="what the call answered, as JSON")] = None,
     expires: Duration | datetime | None = None,
 ) -> Resolved:
-    """The doubt is gone, and a failed job runs again.
+    """Decide about an effect in doubt; its failed job runs again unless that is left to a retry.
 
-    ``"resend"`` lets its next attempt make the call again; ``"assume_done"`` makes it go on as if
-    the call had answered ``outcome``. Raises EffectError where the effect is not in doubt, or its
-    call may be under way.
+    ``"resend"`` lets the next attempt make the call again, ``"assume_done"`` makes it go on as if
+    the call had answered ``outcome``. ``"did_not_happen"`` only says so: a failed job stays failed
+    with its dead letter, and whoever asked for its end is told. Raises EffectError where the effect
+    is not in doubt, or its call may be under way.
     """
-    with acts.on(
-        "effect.resolve", kind="effect", id=effect_id, permission="resolve_doubt", by=by,
-        reason=reason, needs_reason=True,
-    ) as act:  # fmt: skip
+    with acting(resolve, effect_id, by=by, reason=reason) as act:
         resolved = _resolve(effect_id, how, act.name, act.reason, outcome, expires)
         act.note(how=how, job=resolved.job_id, retried=resolved.retried)
         return resolved
@@ -101,11 +108,11 @@ def _resolve(
     effect_id: int, how: How, by: str, reason: str, outcome: Any,
     expires: Duration | datetime | None,
 ) -> Resolved:  # fmt: skip
-    text = _checked(how, outcome)
+    text = _checked(how, outcome, expires)
     with transaction.atomic(using=sql.alias()):
         job_id, job_state = _locked(effect_id)
         note = printable(f"{how} by {by}: {reason}", _RESOLUTION_LIMIT)
-        if how == "resend":
+        if how != "assume_done":
             statement = "state = 'failed', settled_at = jobs_clock(), resolution = %s"
             parameters: list[object] = [note]
         else:
@@ -113,7 +120,10 @@ def _resolve(
             statement += "outcome = %s::jsonb"
             parameters = [note, text]
         sql.run(f"UPDATE jobs_effect SET {statement} WHERE id = %s", [*parameters, effect_id])  # noqa: S608 - constant text
-        retried = job_state == JobState.FAILED and not is_in_doubt(job_id)
+        is_over = job_state in FINAL_STATES and not is_in_doubt(job_id)
+        retried = is_over and job_state == JobState.FAILED and how != "did_not_happen"
+        if is_over and how == "did_not_happen":
+            endings.tell(job_id)
         if retried:
             carry_out(job_id, by=by, reason=f"{how}: {reason}", expires=expires)
     return Resolved(effect_id, job_id, retried)
@@ -158,11 +168,14 @@ def carry_over_many(followed: Mapping[UUID, UUID]) -> int:
     return sql.run(_CARRY_OVER_MANY, [list(followed), list(followed.values())])
 
 
-def _checked(how: str, outcome: Any) -> str:
-    if how not in ("resend", "assume_done"):
-        raise EffectError(f"resolve: how must be 'resend' or 'assume_done', got {how!r}")
-    if how == "resend" and outcome is not None:
+def _checked(how: str, outcome: Any, expires: object) -> str:
+    if how not in get_args(How):
+        names = " or ".join(map(repr, get_args(How)))
+        raise EffectError(f"resolve: how must be {names}, got {how!r}")
+    if how != "assume_done" and outcome is not None:
         raise EffectError("resolve: outcome goes with 'assume_done' only")
+    if how == "did_not_happen" and expires is not None:
+        raise EffectError("resolve: expires goes with a decision that runs the job again")
     try:
         return jsontext.dumps(outcome, conf.settings().RESULT_LIMIT)
     except jsontext.UnstorableValue as error:

@@ -6,8 +6,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
+
+from pydantic import Field
 
 from jobs.clockwork import aware
 from jobs.engine import sql, withdrawal
@@ -16,42 +18,54 @@ from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
 from jobs.errors import Changed, InvalidOption, NotAllowed, UnknownJob
 from jobs.names import name_problem
-from jobs.operate import acts
+from jobs.operate import internal
+from jobs.operate.parameters import HIDDEN
+from jobs.operate.permissions import EDIT_JOB, RETRY_JOB
+from jobs.operate.targets import JOB
+from jobs.operate.verbs import Many, acting, verb
 from jobs.principals import By
 from jobs.states import JobState
 
 EDITABLE = (JobState.BLOCKED, JobState.PENDING, JobState.QUEUED)
 FIELDS = ("priority", "queue", "run_at", "max_attempts", "tags")
-_COLUMNS = "state, priority, queue, run_at, max_attempts, tags, attempt, failures, flow"
+_COLUMNS = "kind, state, priority, queue, run_at, max_attempts, tags, attempt, failures, flow"
 
 
+@verb(
+    "job.edit",
+    on=JOB,
+    permission=EDIT_JOB,
+    many=Many(frozenset({JobState.BLOCKED, JobState.PENDING}), frozenset({"priority", "queue"})),
+)
 def edit(
     job_id: UUID,
     *,
     by: By,
     reason: str = "",
-    version: str | None = None,
-    priority: int | None = None,
-    queue: str | None = None,
+    version: Annotated[str | None, HIDDEN] = None,
+    priority: Annotated[int | None, Field(ge=-100, le=100)] = None,
+    queue: Annotated[str | None, Field(max_length=120)] = None,
     run_at: datetime | None = None,
-    max_attempts: int | None = None,
-    tags: Sequence[str] | None = None,
+    max_attempts: Annotated[int | None, Field(ge=1, le=1000)] = None,
+    tags: Annotated[Sequence[str] | None, Field(max_length=20)] = None,
 ) -> str:
-    """The job has these new values; answers its version from now on.
+    """Change a job that has not begun.
 
-    With ``version`` nothing happens where the job is no longer as it was then: raises Changed.
-    Raises NotAllowed where it has begun or ended. A queued job waits to be dispatched again.
+    Returns its new version. With ``version`` nothing happens where the job is no longer as it was
+    then: raises Changed. Raises NotAllowed where it has begun or ended. A queued job waits to be
+    dispatched again.
     """
     given: dict[str, Any] = {"priority": priority, "queue": queue, "run_at": run_at}
     given |= {"max_attempts": max_attempts, "tags": None if tags is None else list(tags)}
     changes = {name: value for name, value in given.items() if value is not None}
 
     def write() -> str:
-        with acts.on_job("job.edit", job_id, permission="edit_job", by=by, reason=reason) as act:
+        with acting(edit, job_id, by=by, reason=reason) as act:
             _check(changes)
             if not act.principal.scope.covers(None, changes.get("queue")):
                 raise InvalidOption("queue", f"there is no queue {queue!r}")
             job = _locked(job_id)
+            internal.check_kind(job["kind"], by)
             if version is not None and version != _version(job):
                 raise Changed("job", job_id)
             if job["state"] not in EDITABLE:
@@ -78,12 +92,18 @@ WHERE id = %s
 """
 
 
+@verb(
+    "job.run_now",
+    on=JOB,
+    permission=RETRY_JOB,
+    many=Many(frozenset({JobState.PENDING}), runs=True),
+)
 def run_now(job_id: UUID, *, by: By, reason: str = "") -> None:
-    """A job that waits for its time is due; pauses, limits and its place in line stay in force.
+    """Run a job now that is waiting for its time.
 
-    Raises NotAllowed in any other state.
+    Pauses, limits and its place in line stay in force. Raises NotAllowed in any other state.
     """
-    with acts.on_job("job.run_now", job_id, permission="retry_job", by=by, reason=reason) as act:
+    with acting(run_now, job_id, by=by, reason=reason) as act:
         job = _locked(job_id)
         if job["state"] != JobState.PENDING:
             raise NotAllowed("run", job_id, job["state"], [JobState.PENDING])

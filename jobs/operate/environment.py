@@ -1,4 +1,7 @@
-"""The surroundings: servers, settings and processes on which the jobs depend. Reads only."""
+"""The surroundings: servers, settings and processes on which the jobs depend.
+
+Nothing is written but keys of its own in Redis, which are removed.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from typing import Literal
 from django.db import Error
 from django.db.migrations.loader import MigrationLoader
 
-from jobs import conf, registry
-from jobs.engine import rq, sql
+from jobs import conf, versions
+from jobs.engine import capacity, presence, rq, sql
+from jobs.operate import depths
 
 Level = Literal["ok", "warning", "error"]
 
-OLDEST_SERVER = 140000
 OLD_TRANSACTION = 60.0
 """Seconds after which an open transaction slows the queue down: nothing it could still see is
 vacuumed."""
@@ -35,28 +38,124 @@ class Finding:
 def findings() -> Iterator[Finding]:
     """Every part of the surroundings, looked at one after another."""
     yield from _server()
+    yield _connections()
     yield from _migrations()
     yield _oldest_transaction()
     yield _clock()
     yield from _redis()
     yield from _processes()
+    yield from _circuits()
 
 
 def _server() -> Iterator[Finding]:
-    [(number, name, fsync, commit)] = sql.rows(
-        "SELECT current_setting('server_version_num')::int, current_setting('server_version'), "
+    [(version, fsync, commit)] = sql.rows(
+        "SELECT current_setting('server_version'), "
         "current_setting('fsync'), current_setting('synchronous_commit')"
     )
-    if number < OLDEST_SERVER:
-        yield Finding("postgresql", "error", f"version {name}", "PostgreSQL 14 or newer is needed")
-    else:
-        yield Finding("postgresql", "ok", f"version {name}")
+    yield _version("postgresql", "PostgreSQL", version, versions.POSTGRESQL)
     detail = f"fsync {fsync}, synchronous_commit {commit}"
     if "off" in (fsync, commit):
         remedy = "a crash of the server may forget committed jobs: switch both on"
         yield Finding("durability", "warning", detail, remedy)
     else:
         yield Finding("durability", "ok", detail)
+    yield from _rights()
+
+
+def _rights() -> Iterator[Finding]:
+    [(recovers, read_only, temporary)] = sql.rows(
+        "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, "
+        "has_database_privilege(current_database(), 'TEMP')"
+    )
+    if recovers:
+        remedy = "jobs wait until it is promoted, or until DATABASES names the primary"
+        yield Finding("writable", "error", "the server is a standby", remedy)
+    elif read_only:
+        remedy = "jobs wait until default_transaction_read_only is off"
+        yield Finding("writable", "error", "transactions are read-only", remedy)
+    else:
+        yield Finding("writable", "ok", "transactions can write")
+    if not temporary:
+        remedy = "GRANT TEMPORARY ON DATABASE …: enqueue_many of unique jobs needs it"
+        yield Finding("temporary_tables", "error", "the role may not create them", remedy)
+
+
+_CONNECTIONS = """
+SELECT least(current_setting('max_connections')::int
+    - current_setting('superuser_reserved_connections')::int
+    - coalesce(current_setting('reserved_connections', true)::int, 0),
+  (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
+  (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user)),
+  count(*) FILTER (WHERE a.application_name IS NULL OR a.application_name NOT LIKE %s),
+  count(DISTINCT a.application_name) FILTER (WHERE a.application_name LIKE %s
+    AND a.application_name NOT LIKE %s), pg_backend_pid()
+FROM pg_stat_activity a WHERE datname IS NOT NULL AND pid <> pg_backend_pid()
+  AND coalesce(backend_type, 'client backend') = 'client backend'
+"""
+_EXECUTORS = """
+SELECT coalesce(sum(slots), 0)::int, count(*)::int, count(DISTINCT worker)::int FROM jobs_lease
+WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining
+"""
+
+
+def _connections() -> Finding:
+    """Compare what the live processes may hold with what the server has."""
+    ours, workers = f"{presence.PREFIX}%", f"{presence.PREFIX}worker:%"
+    [(available, others, services, pid)] = sql.rows(_CONNECTIONS, [ours, ours, workers])
+    try:
+        [(slots, executors, keepers)] = sql.rows(_EXECUTORS)
+    except Error as error:
+        return Finding("connections", "error", f"cannot be counted: {error}", "run migrate")
+    fleet = services + slots + executors * capacity.of_executor(0) + keepers
+    needed = fleet + others + 1
+    detail = f"workers and dispatchers need {fleet}, others hold {others + 1}"
+    if _backend_pid() != pid:
+        return _through_pooler(detail)
+    detail += f", {available} are available"
+    if needed <= available:
+        return Finding("connections", "ok", detail)
+    remedy = (
+        f"raise max_connections by {needed - available} or more, or lower --processes and "
+        "--concurrency: a worker needs processes * (concurrency + 2) + 1"
+    )
+    return Finding("connections", "error", detail, remedy)
+
+
+def _through_pooler(detail: str) -> Finding:
+    detail += ", through a pooler"
+    options = sql.connection().settings_dict["OPTIONS"]
+    prepares = [
+        name
+        for name, is_on in (
+            ("JOBS['PREPARE']", conf.settings().PREPARE),
+            ("OPTIONS['prepare_threshold']", options.get("prepare_threshold") is not None),
+        )
+        if is_on
+    ]
+    if not prepares:
+        return Finding("connections", "ok", detail)
+    remedy = (
+        f"unset {' and '.join(prepares)}, unless it pools sessions: prepared statements get lost"
+    )
+    return Finding("connections", "warning", detail, remedy)
+
+
+def _backend_pid() -> int:
+    """Return the process that serves us, as told when we connected; a pooler tells another."""
+    return int(sql.connection().connection.info.backend_pid)
+
+
+def old_postgresql() -> str:
+    """Return what is wrong with the server's version; nothing where all is well."""
+    [(version,)] = sql.rows("SELECT current_setting('server_version')")
+    return versions.too_old("PostgreSQL", version, versions.POSTGRESQL)
+
+
+def _version(
+    name: str, title: str, version: str, oldest: versions.Version, more: str = ""
+) -> Finding:
+    problem = versions.too_old(title, version, oldest)
+    return Finding(name, "error" if problem else "ok", f"version {version}{more}", problem)
 
 
 def _migrations() -> Iterator[Finding]:
@@ -102,37 +201,75 @@ def _clock() -> Finding:
 def _redis() -> Iterator[Finding]:
     try:
         info = rq.server_info()
+    except rq.Refused as error:
+        remedy = "allow its user the command INFO, to have version and memory policy looked at"
+        yield Finding("redis", "warning", f"tells nothing of itself: {error}", remedy)
     except (*rq.Unavailable, KeyError) as error:
         remedy = "jobs wait until it answers; none is lost"
         yield Finding("redis", "error", f"cannot be reached: {error}", remedy)
         return
-    yield Finding("redis", "ok", f"version {info.version}, {info.used}")
-    if info.policy == "noeviction":
-        yield Finding("redis_policy", "ok", "noeviction")
     else:
-        remedy = "set maxmemory-policy noeviction: an evicted list delays its jobs"
-        yield Finding("redis_policy", "warning", info.policy or "unknown", remedy)
-    serializer = rq.serializer()
-    if "JSON" in serializer:
-        yield Finding("rq_serializer", "ok", serializer)
-    else:
-        remedy = "name rq.serializers.JSONSerializer in RQ_QUEUES: the default unpickles"
-        yield Finding("rq_serializer", "warning", serializer or "pickle", remedy)
-    names = rq.live_dispatchers()
+        yield _version("redis", "Redis", info.version, versions.REDIS, f", {info.used}")
+        yield _memory(info.policy)
+    try:
+        rq.rehearse()
+        names = rq.live_dispatchers()
+        yield Finding("redis_commands", "ok", "what moves ids runs")
+        yield _stock_workers()
+        yield _unknown_ids()
+    except rq.Unavailable as error:
+        detail = f"{type(error).__name__}: {error}"
+        remedy = "no job is handed out: allow its user EVAL, EVALSHA, SCRIPT, keys jobs:* and rq:*"
+        yield Finding("redis_commands", "error", detail, remedy)
+        return
+    except Error as error:
+        yield Finding("redis_commands", "error", f"cannot be tried: {error}", "run migrate")
+        return
     if names:
         yield Finding("dispatchers", "ok", f"{len(names)} live")
     else:
         yield Finding("dispatchers", "warning", "none live", "start manage.py jobs run or dispatch")
 
 
-_UNHEARD = """
-SELECT q FROM unnest(%s::text[]) AS q
-WHERE EXISTS (SELECT 1 FROM jobs_job WHERE queue = q AND state = 'pending' AND wait = 0
-  UNION ALL SELECT 1 FROM jobs_job WHERE queue = q AND state = 'queued')
-AND NOT EXISTS (SELECT 1 FROM jobs_lease WHERE q = ANY (queues) AND dead_at IS NULL
-  AND until > jobs_clock())
-ORDER BY q
+def _memory(policy: str) -> Finding:
+    if policy == "noeviction":
+        return Finding("redis_policy", "ok", policy)
+    remedy = "set maxmemory-policy noeviction: an evicted list delays its jobs"
+    return Finding("redis_policy", "warning", policy or "unknown", remedy)
+
+
+def _stock_workers() -> Finding:
+    """Look for workers of RQ itself, which run whatever stands in Redis."""
+    names = rq.stock_workers()
+    if not names:
+        return Finding("rq_workers", "ok", "none of RQ's own workers beside ours")
+    shown = ", ".join(name[:60] for name in names[:5]) + (", …" if len(names) > 5 else "")
+    remedy = (
+        "they run no job of ours, but call, and by default unpickle, what anybody writes into this "
+        "Redis: name a Redis of its own in RQ_QUEUES[JOBS['CONNECTION']]"
+    )
+    return Finding("rq_workers", "warning", f"{len(names)} of RQ's own workers: {shown}", remedy)
+
+
+_LISTS = 100
+"""Lists, and ids of each, that are looked at."""
+_UNKNOWN = """
+SELECT i FROM unnest(%s::uuid[]) i WHERE NOT EXISTS (SELECT 1 FROM jobs_job WHERE id = i)
 """
+
+
+def _unknown_ids() -> Finding:
+    """Look for ids that another database has pushed into our lists."""
+    names = [name for (name,) in sql.rows("SELECT name FROM jobs_queue LIMIT %s", [_LISTS])]
+    found = {job_id for name in names for job_id in rq.listed(name, _LISTS)}
+    unknown = sql.rows(_UNKNOWN, [list(found)])
+    if not unknown:
+        return Finding("redis_ids", "ok", "all are of jobs that are here")
+    remedy = (
+        "a copy of this database uses the same Redis, and each delays the jobs of the other: name "
+        "a Redis of its own in RQ_QUEUES[JOBS['CONNECTION']]"
+    )
+    return Finding("redis_ids", "warning", f"{len(unknown)} are of no job that is here", remedy)
 
 
 def _processes() -> Iterator[Finding]:
@@ -141,10 +278,8 @@ def _processes() -> Iterator[Finding]:
             "SELECT count(*), coalesce(sum(slots), 0)::int FROM jobs_lease "
             "WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining"
         )
-        names = {name for (name,) in sql.rows("SELECT name FROM jobs_queue LIMIT 10000")}
-        names |= {handler.queue for handler in registry.handlers()}
-        names.add(conf.settings().DEFAULT_QUEUE)
-        unheard = [name for (name,) in sql.rows(_UNHEARD, [sorted(names)])]
+        found = depths.by_queue(None)
+        unheard = [d.name for d in found if d.waiting.value and not d.workers]
     except Error as error:
         yield Finding("executors", "error", f"cannot be counted: {error}", "run migrate")
         return
@@ -157,3 +292,25 @@ def _processes() -> Iterator[Finding]:
         yield Finding("queues", "warning", f"work and no executor: {', '.join(unheard)}", remedy)
     else:
         yield Finding("queues", "ok", "no work waits where nobody listens")
+
+
+_OPEN = """
+SELECT name, coalesce(to_char(opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'), ''), last_error
+FROM jobs_breaker WHERE state <> 'closed' ORDER BY length(name), name LIMIT 20
+"""
+
+
+def _circuits() -> Iterator[Finding]:
+    try:
+        found = sql.rows(_OPEN)
+    except Error as error:
+        yield Finding("circuits", "error", f"cannot be read: {error}", "run migrate")
+        return
+    if not found:
+        yield Finding("circuits", "ok", "none is open")
+    for name, since, why in found:
+        remedy = (
+            "mend what the error says: the jobs that wait go on when a probe passes, or at once "
+            f"after manage.py jobs breakers close {name}"
+        )
+        yield Finding("circuits", "warning", f"{name} is open since {since} UTC: {why}", remedy)

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from jobs.operate.invariants import Invariant
 
-_BY_HAND = "find out who has written to these tables by hand; whoever reads the feed starts anew"
+_BY_HAND = (
+    "find what has written to these tables directly; consumers of the feed have to start again"
+)
 _LATE = "start a dispatcher (manage.py jobs dispatch) or a relay (manage.py jobs relay)"
 
 EVENT_INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "feed_has_no_gap",
-        "The positions of the feed follow each other, and none is given twice.",
+        "The positions of the feed are consecutive, and none is used twice.",
         """
 WITH newest AS (SELECT position FROM jobs_feed ORDER BY position DESC LIMIT %(depth)s),
 pairs AS (SELECT position, lag(position) OVER (ORDER BY position) AS before FROM newest)
 SELECT position::text, 'comes after ' || before::text FROM pairs WHERE position - before <> 1
 """,
         _BY_HAND,
-        "one counter row, locked by whoever gives positions until his commit",
+        "one counter row, locked until commit by the transaction that assigns positions",
     ),
     Invariant(
         "feed_ends_at_head",
-        "The feed begins behind its floor and ends at its head.",
+        "The feed starts after its floor and ends at its head.",
         """
 WITH ends AS (SELECT (SELECT position FROM jobs_feed ORDER BY position LIMIT 1) AS first,
   (SELECT position FROM jobs_feed ORDER BY position DESC LIMIT 1) AS last)
@@ -38,7 +40,7 @@ WHERE coalesce(last, floor) <> position OR coalesce(first, floor + 1) <> floor +
     ),
     Invariant(
         "event_is_relayed",
-        "While an executor lives, no event that may go waits for long.",
+        "While an executor is alive, no event that can be published waits for long.",
         """
 SELECT o.id::text, o.topic || ', written at ' || o.occurred_at::text FROM jobs_outbox o
 WHERE o.state = 'pending' AND NOT o.held
@@ -53,19 +55,19 @@ WHERE o.state = 'pending' AND NOT o.held
     ),
     Invariant(
         "held_event_has_reason",
-        "An event is held back only behind an older one with its key that is not told yet.",
+        "An event is held back only by an older event with the same key that is not published yet.",
         """
 SELECT o.id::text, o.topic || ' waits for nothing' FROM jobs_outbox o
 WHERE o.held AND o.occurred_at < jobs_clock() - %(patience)s * interval '1 s'
   AND NOT EXISTS (SELECT 1 FROM jobs_outbox s WHERE s.tenant = o.tenant AND s.key = o.key
     AND s.id < o.id AND s.state IN ('pending', 'failed', 'parked'))
 """,
-        _LATE + ": it lets them go within a minute",
-        "whoever publishes or discards an event lets go what waited for it",
+        _LATE + ": it releases them within a minute",
+        "publishing or discarding an event releases those that waited for it",
     ),
     Invariant(
         "waiting_delivery_has_job",
-        "A delivery of a webhook waits exactly as long as a job is to send it.",
+        "A delivery of a webhook is waiting if and only if an unfinished job will send it.",
         """
 WITH newest AS (SELECT id, state, job_id FROM jobs_webhookdelivery
   ORDER BY created_at DESC, id DESC LIMIT %(depth)s)
@@ -74,7 +76,7 @@ FROM newest d LEFT JOIN jobs_job j ON j.id = d.job_id
 WHERE d.state = 'waiting'
   AND (j.state IS NULL OR j.state NOT IN ('blocked', 'pending', 'queued', 'running'))
 """,
-        "send it once more (manage.py jobs webhooks redeliver), or close it by hand",
-        "the trigger jobs_job_close_delivery, whoever ends the job",
+        "send it again (manage.py jobs webhooks redeliver), or close it by hand",
+        "the trigger jobs_job_close_delivery, however the job ends",
     ),
 )

@@ -20,13 +20,13 @@ _GROWING = """growing AS MATERIALIZED (SELECT * FROM (SELECT * FROM jobs_batch
     ORDER BY created_at DESC, id DESC LIMIT %(depth)s) b WHERE b.state <> 'done' LIMIT 100)"""
 _ENDED = "b.succeeded + b.failed + b.cancelled + b.expired"
 
-_BY_HAND = "find out who has written to these tables by hand; mend the row"
+_BY_HAND = "find what has written to these tables directly and repair the row"
 
 FLOW_INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "slot_has_holder",
-        "An exclusive key belongs to nobody, or to one job of that key that is queued, running or "
-        "the next to go.",
+        "An exclusive key is free, or held by one job with that key that is queued, running or "
+        "next in line.",
         """
 SELECT s.job_id::text, 'holds the key ' || s.key || ' and is '
   || CASE WHEN j.id IS NULL THEN 'gone' WHEN j.exclusive_key IS DISTINCT FROM s.key
@@ -37,8 +37,8 @@ WHERE (j.id IS NULL OR j.exclusive_key IS DISTINCT FROM s.key
   -- The heir of a key that was paused meanwhile gives it back within seconds.
   AND NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = 'key:' || s.key)
 """,
-        "start a dispatcher (manage.py jobs dispatch): it frees keys that nobody holds",
-        "whatever moves a job frees or passes on its key in the same transaction; the reconciler",
+        "start a dispatcher (manage.py jobs dispatch): it frees keys that no job holds",
+        "every move of a job frees or passes on its key in the same transaction; the reconciler",
     ),
     Invariant(
         "exclusive_has_slot",
@@ -49,11 +49,11 @@ WHERE j.state IN ('queued', 'running') AND j.exclusive_key IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM jobs_slot s WHERE s.key = j.exclusive_key AND s.job_id = j.id)
 """,
         _BY_HAND,
-        "the dispatch function takes key and job together; constraint jobs_job_exclusive",
+        "the dispatch function takes the key and the job together; constraint jobs_job_exclusive",
     ),
     Invariant(
         "free_key_is_taken",
-        "No job waits on for an exclusive key that is free.",
+        "No job keeps waiting for an exclusive key that is free.",
         """
 SELECT j.id::text, 'waits for the key ' || j.exclusive_key || ', which nobody holds'
 FROM jobs_job j
@@ -64,12 +64,12 @@ WHERE j.state = 'pending' AND j.wait = 2 AND j.exclusive_key IS NOT NULL AND j.l
   AND NOT EXISTS (SELECT 1 FROM jobs_job w WHERE w.exclusive_key = j.exclusive_key
     AND w.state = 'pending' AND w.wait = 0)
 """,
-        "start a dispatcher (manage.py jobs dispatch): it wakes those who wait for a free key",
-        "the transaction that frees a key wakes the best that waits for it; the reconciler",
+        "start a dispatcher (manage.py jobs dispatch): it wakes the jobs that wait for a free key",
+        "the transaction that frees a key wakes the first job that waits for it; the reconciler",
     ),
     Invariant(
         "limits_hold",
-        "Under no limit are more jobs queued or running than it allows.",
+        "No limit has more jobs queued or running than it allows.",
         """
 WITH live AS MATERIALIZED (SELECT queue, kind, limit_key FROM jobs_job
   WHERE state IN ('queued', 'running')),
@@ -81,14 +81,25 @@ counted AS (
 SELECT m.scope, counted.jobs::text || ' at once, ' || m.at_once::text || ' allowed'
 FROM jobs_limiter m JOIN counted USING (scope) WHERE counted.jobs > m.at_once
 """,
-        "wait, if the limit was made or lowered while jobs ran; otherwise find out who has moved "
-        "jobs by hand",
+        "wait, if the limit was set or lowered while jobs were running; otherwise find what has "
+        "moved jobs directly",
         "the dispatch function counts and admits under the lock of the limit's row",
     ),
     Invariant(
+        "meters_hold",
+        "No more is taken from a meter in its span than its rate allows.",
+        """
+SELECT name, taken::text || ' taken in ' || span || ' s, ' || amount || ' allowed'
+FROM jobs_meter CROSS JOIN LATERAL (SELECT sum(s) AS taken FROM unnest(spent) AS s) AS t
+WHERE taken > amount
+""",
+        "find what has written to the table directly; it corrects itself within the meter's span",
+        "the function that takes counts under the lock of the meter's row",
+    ),
+    Invariant(
         "open_parents_counted",
-        "An unfinished job counts as many open parents as it has open edges, and a blocked one "
-        "has at least one.",
+        "The number of open parents of an unfinished job is the number of its open edges, and a "
+        "blocked job has at least one.",
         f"""
 WITH {_RECENT}, open AS (SELECT child_id, count(*) AS edges FROM jobs_dependency
   WHERE NOT done AND child_id IN (SELECT id FROM recent) GROUP BY child_id)
@@ -99,12 +110,13 @@ WHERE j.state IN {_UNFINISHED} AND (j.open_parents <> coalesce(open.edges, 0)
   OR j.state = 'blocked' AND open.edges IS NULL)
 """,
         _BY_HAND,
-        "each edge is turned once, by the transaction that counts it; constraint "
+        "each edge is resolved once, by the transaction that counts it; constraint "
         "jobs_job_blocked_has_parents",
     ),
     Invariant(
         "ended_parents_let_go",
-        "No blocked job waits for a parent that is gone, or whose end has released or doomed it.",
+        "No blocked job waits for a parent that no longer exists, or whose end has already "
+        "released or cancelled it.",
         """
 SELECT c.id::text, 'waits (' || d.policy || ') for ' || d.parent_id::text || ', which is '
   || coalesce(p.state, 'gone')
@@ -113,13 +125,13 @@ FROM jobs_job c JOIN jobs_dependency d ON d.child_id = c.id AND NOT d.done
 WHERE c.state = 'blocked' AND (p.id IS NULL OR p.state = 'succeeded'
   OR d.policy <> 'wait' AND p.state IN ('failed', 'cancelled', 'expired'))
 """,
-        "cancel the job and enqueue it anew; find out who has moved or deleted its parent by hand",
+        "cancel the job and enqueue it again; find what has moved or deleted its parent directly",
         "a parent's end resolves its edges in the same transaction; a child is linked under the "
         "lock of its parents",
     ),
     Invariant(
         "batch_counts_members",
-        "The counters of a batch that is not done are those of its members' states.",
+        "The counters of a batch that is not done match the states of its members.",
         f"""
 WITH {_GROWING}, counted AS (
   SELECT batch_id, count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
@@ -141,8 +153,8 @@ WHERE least(b.succeeded - coalesce(c.succeeded, 0), b.failed - coalesce(c.failed
     ),
     Invariant(
         "batch_total_is_members",
-        "A sealed batch has as many members as its total says, and as many that have not ended "
-        "as its counters leave.",
+        "The total of a sealed batch is the number of its members, and its total less its "
+        "counters is the number that have not ended.",
         f"""
 WITH {_GROWING}, counted AS (SELECT batch_id, count(*) AS members,
     count(*) FILTER (WHERE state IN {_UNFINISHED}) AS unfinished
@@ -154,12 +166,12 @@ WHERE b.state = 'sealed' AND (b.total - ({_ENDED}) <> coalesce(c.unfinished, 0)
   OR b.generation = 1 AND b.total <> coalesce(c.members, 0))
 """,
         _BY_HAND,
-        "the seal waits for those who add, counts, and refuses everybody after; constraint "
-        "jobs_batch_sealed_has_total",
+        "sealing waits for transactions that add members, counts them, and refuses later ones; "
+        "constraint jobs_batch_sealed_has_total",
     ),
     Invariant(
         "batch_ends_with_members",
-        "A batch is done exactly when it is sealed and its last member has ended.",
+        "A batch is done if and only if it is sealed and its last member has ended.",
         f"""
 WITH recent AS (SELECT * FROM jobs_batch ORDER BY created_at DESC, id DESC LIMIT %(depth)s)
 SELECT b.id::text, format('%%s, %%s of %%s ended, finished at %%s', b.state, {_ENDED}, b.total,
@@ -169,18 +181,19 @@ WHERE (b.state = 'done') <> (b.finished_at IS NOT NULL)
   OR b.state <> 'open' AND (b.state = 'done') <> ({_ENDED} = b.total)
 """,
         _BY_HAND,
-        "seal and last end meet at the batch's row, and whoever comes second concludes it",
+        "the seal and the end of the last member lock the batch's row, and the second of them "
+        "concludes it",
     ),
     Invariant(
         "one_unfinished_per_line",
-        "Of a line of replays at most one job is unfinished.",
+        "In a lineage of replays, at most one job is unfinished.",
         f"""
 SELECT min(id::text), 'line ' || lineage::text || ' has ' || count(*)::text || ' unfinished jobs'
 FROM jobs_job WHERE lineage IS NOT NULL AND state IN {_UNFINISHED}
 GROUP BY lineage HAVING count(*) > 1
 """,
         "cancel all but one of them",
-        "replay and retry look at the whole line under a lock before they begin another run",
+        "replay and retry check the whole lineage under a lock before they start another run",
     ),
     Invariant(
         "success_has_no_doubt",
@@ -190,7 +203,7 @@ SELECT e.job_id::text, 'succeeded, but effect ' || e.key || ' is in doubt'
 FROM jobs_effect e JOIN jobs_job j ON j.id = e.job_id
 WHERE e.state = 'in_doubt' AND j.state = 'succeeded'
 """,
-        "decide about the effect; let its handler not catch jobs.InDoubt",
-        "jobs.InDoubt ends the attempt, and the job fails for a person",
+        "resolve the effect, and do not catch jobs.effects.InDoubt in its handler",
+        "jobs.effects.InDoubt ends the attempt, and the job fails until a person decides",
     ),
 )

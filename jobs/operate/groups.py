@@ -7,30 +7,36 @@ from collections.abc import Mapping
 from django.contrib.auth.models import Group, Permission
 from django.db import router, transaction
 
-from jobs.principals import ALL, VIEWS
+from jobs.operate import verbs
+from jobs.operate.permissions import (
+    ALL,
+    ENQUEUE_JOB,
+    VIEW_APIKEY,
+    VIEW_AUDIT,
+    VIEW_PAYLOAD,
+    VIEW_WEBHOOK,
+    VIEW_WORKER,
+    VIEWS,
+)
+from jobs.principals import full_name
 
-VIEWER = frozenset(VIEWS) - {"view_audit", "view_apikey", "view_webhook"} | {"view_worker"}
-OPERATOR = VIEWER | {
-    "view_audit",
-    "view_payload",
-    "enqueue_job",
-    "edit_job",
-    "retry_job",
-    "replay_job",
-    "cancel_job",
-    "run_bulk",
-    "resolve_deadletter",
-    "resolve_doubt",
-    "publish_outbox",
-    "pause_queue",
-    "save_view",
-    "share_view",
-}
-GROUPS: Mapping[str, frozenset[str]] = {
-    "viewer": VIEWER,
-    "operator": OPERATOR,
-    "administrator": ALL,
-}
+VIEWER = frozenset(VIEWS) - {VIEW_AUDIT, VIEW_APIKEY, VIEW_WEBHOOK} | {VIEW_WORKER}
+
+
+def groups() -> Mapping[str, frozenset[str]]:
+    """Return the permissions of each group: to see, and those of the verbs that it may do."""
+    every = verbs.every().values()
+    allowed: dict[str, frozenset[str]] = {
+        name: frozenset(p for verb in every if verb.group == name
+                        for p in (verb.permission, *verb.also))
+        for name in ("operator", "administrator")
+    }  # fmt: skip
+    operator = VIEWER | {VIEW_AUDIT, VIEW_PAYLOAD, ENQUEUE_JOB} | allowed["operator"]
+    return {
+        "viewer": VIEWER,
+        "operator": operator,
+        "administrator": ALL | operator | allowed["administrator"],
+    }
 
 
 def create_groups(prefix: str = "jobs ") -> dict[str, int]:
@@ -39,15 +45,16 @@ def create_groups(prefix: str = "jobs ") -> dict[str, int]:
     What a project has added to a group stays.
     """
     known = {
-        permission.codename: permission
-        for permission in Permission.objects.filter(content_type__app_label="jobs")
+        f"{permission.content_type.app_label}.{permission.codename}": permission
+        for permission in Permission.objects.select_related("content_type")
     }
     added: dict[str, int] = {}
     with transaction.atomic(using=router.db_for_write(Group)):
-        for name, wanted in GROUPS.items():
+        for name, wanted in groups().items():
             group, _ = Group.objects.get_or_create(name=prefix + name)
-            held = set(group.permissions.values_list("codename", flat=True))
-            lacking = [known[code] for code in sorted(wanted - held) if code in known]
+            held = set(group.permissions.values_list("pk", flat=True))
+            found = (known.get(full_name(one)) for one in sorted(wanted))
+            lacking = [one for one in found if one is not None and one.pk not in held]
             group.permissions.add(*lacking)
             added[prefix + name] = len(lacking)
     return added

@@ -32,11 +32,12 @@ _LIVE = """live AS (SELECT * FROM jobs_lease
   WHERE dead_at IS NULL AND until > jobs_clock() AND NOT draining)"""
 
 _SCOPES = """ARRAY['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.tenant,
-    'key:' || j.kind || '|' || coalesce(j.limit_key, '')]"""
+    'key:' || j.kind || '|' || coalesce(j.limit_key, ''),
+    'limit_key:' || coalesce(j.limit_key, '')]"""
 _OPEN = f"""NOT EXISTS (SELECT 1 FROM jobs_closure c WHERE c.scope = ANY ({_SCOPES}))"""
 _UNLIMITED = f"""NOT EXISTS (SELECT 1 FROM jobs_limiter m WHERE m.scope = ANY ({_SCOPES}))"""
 
-_TAMPERED = "somebody has written past the triggers or constraints: find out who, mend the row"
+_TAMPERED = "a write has bypassed the triggers or constraints: find its source and repair the row"
 _NO_REAPER = "start a dispatcher (manage.py jobs dispatch); it settles the jobs of dead executors"
 
 
@@ -90,7 +91,7 @@ WHERE state <> 'running' AND owner IS NOT NULL)
     ),
     Invariant(
         "running_has_lease",
-        "The executor of every running job has a lease, which has not long been dead.",
+        "The executor of every running job has a lease that has not expired long ago.",
         """
 SELECT j.id::text, CASE WHEN l.owner IS NULL THEN 'executor ' || j.owner::text || ' has no lease'
   ELSE 'the lease of executor ' || j.owner::text || ' ended at ' || l.until::text END
@@ -102,8 +103,23 @@ WHERE j.state = 'running' AND (l.owner IS NULL OR l.until
         "the reaper; a lease with running jobs is never deleted",
     ),
     Invariant(
+        "running_in_time",
+        "Under a live lease, no job keeps running long after its timeout.",
+        # One that has crashed its process before may still wait to run alone.
+        """
+SELECT j.id::text, 'running since ' || j.started_at::text || ', its timeout was '
+  || j.timeout::text || ' s'
+FROM jobs_job j JOIN jobs_lease l ON l.owner = j.owner
+WHERE j.state = 'running' AND l.dead_at IS NULL AND l.until > jobs_clock() AND j.crashes = 0
+  AND j.started_at + (j.timeout + %(grace)s + %(stuck)s) * interval '1 s' < jobs_clock()
+""",
+        "look at the worker's log, which says why the result cannot be written; restart the "
+        "worker, and the job runs again",
+        "the supervisor ends what outlives its timeout; the settler writes every outcome",
+    ),
+    Invariant(
         "final_has_end",
-        "A job has a finishing time exactly when its state is final.",
+        "A job has a finish time if and only if its state is final.",
         f"""
 WITH {_RECENT}
 SELECT id::text, state || ', finished at ' || coalesce(finished_at::text, '(never)') FROM recent
@@ -114,7 +130,7 @@ WHERE (state = ANY (%(finals)s::text[])) <> (finished_at IS NOT NULL)
     ),
     Invariant(
         "queued_has_time",
-        "A queued job says since when.",
+        "A queued job has the time at which it was queued.",
         """
 SELECT id::text, 'queued, no queued_at' FROM jobs_job WHERE state = 'queued' AND queued_at IS NULL
 """,
@@ -123,19 +139,19 @@ SELECT id::text, 'queued, no queued_at' FROM jobs_job WHERE state = 'queued' AND
     ),
     Invariant(
         "claimed_has_token",
-        "A job that was ever claimed carries the token of its last claim.",
+        "A job that was ever claimed has the token of its last claim.",
         f"""
 WITH {_RECENT}
 SELECT id::text, 'attempt ' || attempt::text || ', no token' FROM recent
 WHERE attempt > 0 AND token IS NULL
 """,
         _TAMPERED,
-        "every claim writes one and nothing removes it",
+        "every claim writes a token, and nothing removes it",
     ),
     Invariant(
         "counters_fit",
-        "No counter is negative, and a job has not failed, crashed and been released more often "
-        "than it was begun.",
+        "No counter is negative, and the failures, crashes and releases of a job are no more than "
+        "its attempts.",
         f"""
 WITH {_RECENT}
 SELECT id::text, format('attempt %%s, failures %%s, crashes %%s, releases %%s', attempt, failures,
@@ -158,7 +174,7 @@ FROM recent j JOIN jobs_attempt a ON a.job_id = j.id WHERE NOT a.number BETWEEN 
     ),
     Invariant(
         "failures_recorded",
-        "A job that nobody retried has one recorded attempt per failure and per crash.",
+        "A job that was never retried by hand has one recorded attempt per failure and per crash.",
         f"""
 WITH {_RECENT}, counted AS (
   SELECT job_id, count(*) FILTER (WHERE outcome IN ('failed', 'timeout')) AS failed,
@@ -189,12 +205,12 @@ SELECT j.id::text, 'the last attempt began before the end of attempt ' || a.numb
 FROM recent j JOIN jobs_attempt a ON a.job_id = j.id
 WHERE a.number < j.attempt AND j.started_at < a.ended_at
 """,
-        "two executors have held one job: check the clock of the database server for jumps",
+        "two executors have held the same job: check the clock of the database server for jumps",
         "the token: a claim needs a queued job, and only the end of an attempt makes it so",
     ),
     Invariant(
         "started_in_time",
-        "No attempt begins before its time, after its expiry or after a cancel request.",
+        "No attempt starts before the job is due, after its expiry or after a cancel request.",
         f"""
 WITH {_RECENT}
 SELECT id::text, format('started %%s, run at %%s, expires %%s, cancel requested %%s', started_at,
@@ -216,24 +232,24 @@ UNION ALL
 SELECT job_id::text, count(*)::text || ' open dead letters' FROM jobs_deadletter
 WHERE state = 'open' GROUP BY job_id HAVING count(*) > 1
 """,
-        "close the entry (discard it) and find out who moved the job without it",
+        "close the entry (discard it) and find what has moved the job without it",
         "constraint jobs_dl_one_open_per_job; entry and job move in one transaction",
     ),
     Invariant(
         "failed_has_dead_letter",
-        "A failed job of a kind that wants one has a dead letter, open or decided upon.",
+        "A failed job of a kind with dead letters has one, open or closed.",
         f"""
 WITH {_RECENT}
 SELECT j.id::text, 'failed (' || j.reason || ') without a dead letter' FROM recent j
 WHERE j.state = 'failed' AND NOT j.kind = ANY (%(unburied)s::text[])
   AND NOT EXISTS (SELECT 1 FROM jobs_deadletter d WHERE d.job_id = j.id AND d.state <> 'retried')
 """,
-        "retry the job, or ignore it if its kind wanted no dead letter when it failed",
+        "retry the job, or ignore it if its kind had no dead letters when it failed",
         "the statement that fails a job writes its dead letter",
     ),
     Invariant(
         "dead_letter_closed_has_time",
-        "A dead letter has a closing time exactly when it is not open.",
+        "A dead letter has a closing time if and only if it is not open.",
         f"""
 {_WITH_BOTH}
 SELECT job_id::text, 'dead letter ' || id::text || ' is ' || state FROM letters
@@ -259,7 +275,8 @@ WHERE (state = 'open') <> (closed_at IS NULL)
     ),
     Invariant(
         "history_reaches_now",
-        "The last recorded move leads to the present state; a row without moves is as it was born.",
+        "The last recorded move leads to the current state; a row without moves is in its initial "
+        "state.",
         f"{_WITH_BOTH} {_tails('job', 'recent', 'births')} UNION ALL "
         f"{_tails('dead letter', _LETTERS, 'letter_births')}",
         _TAMPERED,
@@ -267,7 +284,7 @@ WHERE (state = 'open') <> (closed_at IS NULL)
     ),
     Invariant(
         "history_bounded",
-        "No row remembers more than 64 moves.",
+        "No row keeps more than 64 moves.",
         f"""
 {_WITH_BOTH}
 SELECT id::text, 'job: ' || jsonb_array_length(history)::text || ' moves' FROM recent
@@ -281,7 +298,7 @@ WHERE jsonb_array_length(history) > 64
     ),
     Invariant(
         "mover_consumed",
-        "Who moves a row, and why, is in its history and nowhere else.",
+        "Who moved a row, and why, is recorded in its history and nowhere else.",
         f"""
 {_WITH_BOTH}
 SELECT id::text, 'job: ' || coalesce(moved_by, move_reason) FROM recent
@@ -309,7 +326,7 @@ WHERE j.state = 'queued' AND j.queued_at < jobs_clock() - %(stuck)s * interval '
 """,
         "start a dispatcher (manage.py jobs dispatch): it pushes lost ids again; look at the "
         "worker's log",
-        "the reconciler, which pushes ids again that are in no list",
+        "the reconciler, which pushes ids again that are missing in Redis",
     ),
     Invariant(
         "due_is_dispatched",
@@ -330,7 +347,7 @@ WHERE j.state = 'pending' AND j.wait < 2 AND {_OPEN} AND {_UNLIMITED}
     ),
     Invariant(
         "expired_is_closed",
-        "While an executor lives, no job waits on long after its expiry.",
+        "While an executor is alive, no job is still waiting long after its expiry.",
         f"""
 WITH {_LIVE}
 SELECT id::text, state || ', expired at ' || expires_at::text FROM jobs_job

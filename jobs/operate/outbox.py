@@ -6,7 +6,7 @@ relay, so that nothing is told that was set aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,10 @@ from jobs.engine import outbox, sql
 from jobs.engine.pushes import after_commit
 from jobs.errors import EventError, UnknownTarget
 from jobs.operate import acts
+from jobs.operate.acts import Act
+from jobs.operate.permissions import PUBLISH_OUTBOX
+from jobs.operate.targets import EVENT
+from jobs.operate.verbs import acting, of, verb
 from jobs.principals import By
 from jobs.states import OutboxState
 
@@ -71,25 +75,28 @@ def _waiting(*row: Any) -> Waiting:
     return Waiting(number, event_id, topic, key, tenant, OutboxState(state), *rest)
 
 
+@verb("event.park", on=EVENT, permission=PUBLISH_OUTBOX)
 def park(number: int, *, by: By, reason: str) -> None:
-    """The event is not told until somebody says so; what has its key waits, too."""
-    with _decided(number, "park", (OutboxState.PENDING, OutboxState.FAILED), by, reason) as found:
+    """Hold an event back until it is published by hand; later events with its key wait, too."""
+    with _decided(number, park, (OutboxState.PENDING, OutboxState.FAILED), by, reason) as found:
         event_id, topic, key, _, act = found
         _move(number, OutboxState.PARKED, act)
         outbox.tell_parked(number, event_id, topic, key, act.name)
 
 
+@verb("event.publish", on=EVENT, permission=PUBLISH_OUTBOX)
 def publish(number: int, *, by: By, reason: str) -> None:
-    """A failed or parked event is told next, with all its tries before it."""
-    with _decided(number, "publish", _STUCK, by, reason) as (*_, act):
+    """Publish a failed or parked event next, with all its tries before it."""
+    with _decided(number, publish, _STUCK, by, reason) as (*_, act):
         _move(number, OutboxState.PENDING, act, "tries = 0, error = ''")
         after_commit(None)
 
 
+@verb("event.discard", on=EVENT, permission=PUBLISH_OUTBOX)
 def discard(number: int, *, by: By, reason: str) -> None:
-    """The event is never told; what waited for it goes on."""
+    """Never publish an event; events that waited for it continue."""
     states = (OutboxState.PENDING, *_STUCK)
-    with _decided(number, "discard", states, by, reason) as (_, _, key, tenant, act):
+    with _decided(number, discard, states, by, reason) as (_, _, key, tenant, act):
         _move(number, OutboxState.DISCARDED, act, "closed_at = jobs_clock()")
         if key:
             # Those that wait for yet another are put aside again by the relay.
@@ -102,13 +109,10 @@ def discard(number: int, *, by: By, reason: str) -> None:
 
 @contextmanager
 def _decided(
-    number: int, action: str, allowed: tuple[OutboxState, ...], by: By, reason: str
-) -> Iterator[tuple[UUID, str, str, str, acts.Act]]:
+    number: int, function: Callable[..., Any], allowed: tuple[OutboxState, ...], by: By, reason: str
+) -> Iterator[tuple[UUID, str, str, str, Act]]:
     """The event's id, topic, key and tenant; its row is locked and the relay waits."""
-    with acts.on(
-        f"event.{action}", kind="event", id=number, permission="publish_outbox", by=by,
-        reason=reason, needs_reason=True,
-    ) as act:  # fmt: skip
+    with acting(function, number, by=by, reason=reason) as act:
         sql.rows("SELECT pg_advisory_xact_lock(%s)", [outbox.LOCK])
         found = sql.rows(
             "SELECT audience, state, event_id, topic, key, tenant FROM jobs_outbox "
@@ -121,7 +125,8 @@ def _decided(
         if state not in allowed:
             states = " or ".join(str(s) for s in allowed)
             raise EventError(
-                "number", f"cannot {action} event {number}: it is {state}; it must be {states}"
+                "number",
+                f"cannot {of(function).action} event {number}: it is {state}; it must be {states}",
             )
         act.note(topic=topic, before={"state": state})
         yield event_id, topic, key, tenant, act

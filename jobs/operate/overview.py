@@ -13,7 +13,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from jobs.engine import sql
+from jobs.engine import closures, sql
+from jobs.engine.closures import Stop
+from jobs.errors import Denied
 from jobs.operate import depths, pulse, reads, troubles, workers
 from jobs.operate.charts import Deploy, KindStats, Throughput, kind_stats, mark_deploy, throughput
 from jobs.operate.depths import Depth
@@ -44,6 +46,8 @@ class QueueRow:
     limit: int | None
     spark: tuple[int, ...]
     """Attempts that ended, by steps of six minutes."""
+    stops: tuple[Stop, ...] = ()
+    """The pauses and blackouts of the queue itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,8 @@ class Overview:
     actions: tuple[Action, ...]
 
 
-def overview(*, by: By) -> Overview:
-    """The first page, as ``by`` may see it."""
+def overview(*, by: By, lists: bool = True) -> Overview:
+    """The first page, as ``by`` may see it; its four lists may be left out."""
     who = principal(by)
     scope = who.scope
     whole = scope.tenants is None
@@ -98,35 +102,49 @@ def overview(*, by: By) -> Overview:
         notes = troubles.read(scope)
         found = depths.by_queue(scope.queues) if whole else [depths.within(scope)]
         going = pulse.read(notes.at, [d.name for d in found]) if whole else pulse.NOTHING
-        rows = tuple(
-            QueueRow(
-                d.name,
-                notes.closures.get(f"queue:{d.name}", ""),
-                d,
-                notes.limits.get(d.name),
-                going.sparks.get(d.name, ()),
-            )
-            for d in (found if whole and who.may("view_queue") else ())
-        )
+        rows = _queues(notes.stops, found, going) if whole and who.may("view_queue") else ()
         return Overview(
             notes.at,
             tuple(troubles.problems(notes, [r.depth for r in rows], going, who)),
             _tiles(found, going, scope, whole) if who.may("view_job") else {},
             rows,
-            tuple(workers.workers(by=who)) if who.may("view_worker") and whole else (),
-            _causes(scope) if who.may("view_deadletter") else (),
-            _batches(scope) if who.may("view_batch") and scope.queues is None else (),
-            _actions(scope) if who.may("view_audit") else (),
+            tuple(workers.workers(by=who)) if lists and who.may("view_worker") and whole else (),
+            _causes(scope) if lists and who.may("view_deadletter") else (),
+            _batches(scope) if lists and who.may("view_batch") and scope.queues is None else (),
+            _actions(scope) if lists and who.may("view_audit") else (),
         )
+
+
+def queues(*, by: By, name: str | None = None) -> tuple[QueueRow, ...]:
+    """Return the queues as ``by`` may see them, or the one of this name if there is one."""
+    who = principal(by)
+    scope = who.scope
+    if not who.may("view_queue"):
+        raise Denied("view_queue")
+    if scope.tenants is not None or (name is not None and not scope.covers(queue=name)):
+        return ()
+    with reads.bounded():
+        now, stops = closures.look()
+        found = depths.by_queue(scope.queues if name is None else frozenset({name}))
+        return _queues(stops, found, pulse.read(now, [d.name for d in found], usual=False))
+
+
+def _queues(
+    stops: Sequence[Stop], found: Sequence[Depth], going: pulse.Pulse
+) -> tuple[QueueRow, ...]:
+    rows = []
+    for depth in found:
+        own = tuple(stop for stop in stops if stop.scope == f"queue:{depth.name}")
+        why = "; ".join(stop.words for stop in own)
+        spark = going.sparks.get(depth.name, ())
+        rows.append(QueueRow(depth.name, why, depth, depth.limit, spark, own))
+    return tuple(rows)
 
 
 def _tiles(
     found: Sequence[Depth], going: pulse.Pulse, scope: Scope, whole: bool
 ) -> dict[str, Count]:
-    tiles = {
-        name: depths.plus(getattr(d, name) for d in found)
-        for name in ("waiting", "running", "scheduled", "retrying")
-    }
+    tiles = depths.totals(found)
     tiles["dead"] = _dead(scope)
     return {**tiles, "done": Count(going.done), "failed": Count(going.failed)} if whole else tiles
 

@@ -5,39 +5,56 @@ Running jobs run on; queued ones are taken back. A job that waits uses no attemp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
+
+from pydantic import Field
 
 from jobs import scopes
 from jobs.engine import closures, outbox, sql
 from jobs.errors import InvalidOption
 from jobs.models import Pause
-from jobs.operate import acts
+from jobs.operate.permissions import PAUSE_QUEUE
+from jobs.operate.targets import SCOPE
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 
+ScopeName = Annotated[
+    str,
+    Field(
+        min_length=3,
+        max_length=300,
+        description="queue:NAME, kind:KIND, tenant:TENANT, key:KEY or limit_key:KEY",
+    ),
+]
 STOPPED_BY_PEOPLE = UUID(int=0)
 """Stands where a preempted job names the one that it makes way for."""
 
 
+@verb("scope.pause", on=SCOPE, permission=PAUSE_QUEUE)
 def pause(
-    scope: str,
+    scope: ScopeName,
     *,
     reason: str,
     by: By,
-    until: datetime | None = None,
-    running: Literal["finish", "stop"] = "finish",
+    until: Annotated[
+        datetime | None, Field(description="resume by itself then, like 2030-01-31T18:00+01:00")
+    ] = None,
+    running: Annotated[
+        Literal["finish", "stop"], Field(description="let running jobs finish, or stop them")
+    ] = "finish",
 ) -> Pause:
-    """Nothing of the scope starts from now on, until then or until it is resumed.
+    """Start nothing more of a scope; running jobs continue.
 
-    Scopes are ``queue:<name>``, ``kind:<kind>``, ``tenant:<tenant>`` and ``key:<exclusive key>``.
-    Pausing what is paused already replaces its reason and its end. With ``running="stop"`` those
-    that run are asked to stop, and wait for the end of the pause like the others.
+    The pause lasts until ``until``, or until it is resumed. Scopes are ``queue:<name>``,
+    ``kind:<kind>``, ``tenant:<tenant>``, ``key:<exclusive key>`` and ``limit_key:<limit key>``, of
+    whatever kind. Pausing what is paused already replaces its reason and its end. With
+    ``running="stop"`` those that run are asked to stop, and wait for the end of the pause like the
+    others.
     """
     scope = scopes.checked(scope)
-    with _act("pause", scope, by, reason) as act:
+    with acting(pause, scope, by=by, reason=reason) as act:
         check_until(until)
         if running not in ("finish", "stop"):
             raise InvalidOption("running", f"must be 'finish' or 'stop', got {running!r}")
@@ -57,21 +74,13 @@ def pause(
         return Pause.objects.using(sql.alias()).get(scope=scope)
 
 
-@contextmanager
-def _act(verb: str, scope: str, by: By, reason: str) -> Iterator[acts.Act]:
-    with acts.on(
-        f"scope.{verb}", kind="scope", id=scope, permission="pause_queue", by=by, reason=reason,
-        needs_reason=True,
-    ) as act:  # fmt: skip
-        yield act
-
-
 _STOP = """
 WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE state = 'running' AND {column} = ANY (%s)
   AND preempted_by IS NULL ORDER BY id FOR NO KEY UPDATE)
 UPDATE jobs_job j SET preempted_by = %s, preempt_asked_at = jobs_clock() FROM l WHERE j.id = l.id
 """
-_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key"}
+_COLUMNS = {"queue": "queue", "kind": "kind", "tenant": "tenant", "key": "exclusive_key",
+            "limit_key": "limit_key"}  # fmt: skip
 
 
 def _stop_running(scope: str) -> int:
@@ -82,10 +91,14 @@ def _stop_running(scope: str) -> int:
     )
 
 
-def resume(scope: str, *, by: By, reason: str) -> bool:
-    """The scope's pause is over; False where it had none. A blackout window stays in force."""
+@verb("scope.resume", on=SCOPE, permission=PAUSE_QUEUE)
+def resume(scope: ScopeName, *, by: By, reason: str) -> bool:
+    """End the pause of a scope; a blackout window stays in force.
+
+    Returns False where there was no pause.
+    """
     scope = scopes.checked(scope)
-    with _act("resume", scope, by, reason) as act:
+    with acting(resume, scope, by=by, reason=reason) as act:
         reason, who = act.reason, act.name
         gone = sql.run("DELETE FROM jobs_pause WHERE scope = %s", [scope])
         if gone:

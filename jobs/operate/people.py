@@ -1,13 +1,14 @@
 """People: what a user of the project may do with jobs, and how much of them he sees.
 
 Permissions are Django's own, of the app ``jobs``. The scope comes from ``JOBS["SCOPE"]``, the
-dotted path of a function that takes a user and answers a ``jobs.principals.Scope``. Without one,
-superusers and staff see everything, and every other user the tenant ``user:<primary key>``.
+dotted path of a function that takes a user and answers a ``jobs.principals.Scope``, or a list of
+such rules, one for each app. Without one, superusers and staff see everything, and every other user
+the tenant ``user:<primary key>``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -55,12 +56,40 @@ def permissions_of(user: Any) -> frozenset[str]:
 
 def scope_of(user: Any) -> Scope:
     """How much of the platform the user sees."""
-    path = conf.settings().SCOPE
-    if not path:
-        if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
-            return EVERYTHING
-        return Scope(tenants=frozenset({f"user:{user.pk}"}))
-    scope = hook(path)(user)
+    rules = conf.settings().SCOPE
+    if isinstance(rules, str):
+        return _said(rules, hook(rules)(user)) if rules else _usual(user)
+    said = [(path, hook(path)(user)) for path in rules]
+    scopes = [_said(path, scope) for path, scope in said if scope is not None]
+    return _composed(scopes, _own(user)) if scopes else _usual(user)
+
+
+def _usual(user: Any) -> Scope:
+    if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
+        return EVERYTHING
+    return Scope(tenants=frozenset({_own(user)}))
+
+
+def _own(user: Any) -> str:
+    return f"user:{user.pk}"
+
+
+def _composed(scopes: Sequence[Scope], own: str) -> Scope:
+    """Return what several rules say together.
+
+    Tenants are united: an app knows only its own. Queues are intersected: a rule that names queues
+    restricts the user, and no other app may lift that.
+    """
+    tenants: frozenset[str] | None = frozenset({own})
+    queues: frozenset[str] | None = None
+    for scope in scopes:
+        tenants = None if tenants is None or scope.tenants is None else tenants | scope.tenants
+        if scope.queues is not None:
+            queues = scope.queues if queues is None else queues & scope.queues
+    return Scope(tenants, queues)
+
+
+def _said(path: str, scope: object) -> Scope:
     if not isinstance(scope, Scope):
         raise ConfigError(f"JOBS['SCOPE']: {path} must answer a Scope, got {scope!r}")
     return scope

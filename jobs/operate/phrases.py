@@ -26,7 +26,8 @@ REASONS: dict[str, Any] = {
     "in_doubt": gettext_lazy("an effect may or may not have happened"),
     "lost": gettext_lazy("its worker was lost"),
     "unknown_kind": gettext_lazy("no handler is registered for its kind"),
-    "invalid_payload": gettext_lazy("its payload does not fit its kind"),
+    "bad_payload": gettext_lazy("its payload does not fit its kind"),
+    "bad_result": gettext_lazy("its result cannot be stored"),
 }
 """Why jobs fail for good, by code."""
 _SCOPES: dict[str, Any] = {
@@ -34,6 +35,7 @@ _SCOPES: dict[str, Any] = {
     "kind": gettext_lazy("kind “%(name)s”"),
     "tenant": gettext_lazy("tenant “%(name)s”"),
     "key": gettext_lazy("key “%(name)s”"),
+    "limit_key": gettext_lazy("limit key “%(name)s”"),
 }
 
 

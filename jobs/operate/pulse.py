@@ -46,8 +46,8 @@ FROM jobs_minute WHERE minute >= %s AND minute < %s AND queue = ANY(%s) AND outc
 """
 
 
-def read(now: datetime, names: Sequence[str]) -> Pulse:
-    """How it goes in the queues of these names."""
+def read(now: datetime, names: Sequence[str], *, usual: bool = True) -> Pulse:
+    """How it goes in the queues of these names; without ``usual``, leave the rates out."""
     since = now - STEP * STEPS
     hour, lately = now - timedelta(hours=1), now - timedelta(minutes=10)
     sparks: dict[str, list[int]] = defaultdict(lambda: [0] * STEPS)
@@ -60,7 +60,7 @@ def read(now: datetime, names: Sequence[str]) -> Pulse:
         ended += in_minutes
         bad += in_minutes if outcome != "succeeded" else 0
     told = {name: tuple(numbers) for name, numbers in sparks.items()}
-    if ended < FEW or not bad:
+    if ended < FEW or not bad or not usual:
         return Pulse(told, done, failed)
     [(all_ended, all_bad)] = sql.rows(
         _DAY, [now - timedelta(hours=24), lately, list(names), list(ANSWERS)]

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import transaction
+from pydantic import Field
 
 from jobs import scopes
 from jobs.engine import admission, rq, sql
+from jobs.engine.flow import PRIORITY_STEP_MS
+from jobs.engine.pushes import after_commit
 from jobs.errors import HandlerError, InvalidOption
 from jobs.limits import Limit
 from jobs.models import Limiter
-from jobs.operate import acts
+from jobs.operate.parameters import Until
 from jobs.operate.pauses import check_until
+from jobs.operate.permissions import EDIT_QUEUE
+from jobs.operate.targets import SCOPE
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 
+Limited = Annotated[str, Field(min_length=3, max_length=300, description="queue:NAME or kind:KIND")]
 
+
+@verb("limit.set", on=SCOPE, permission=EDIT_QUEUE, group="administrator")
 def set_limit(
-    scope: str,
+    scope: Limited,
     *,
     by: By,
     reason: str,
-    at_once: int | None = None,
-    rate: str | None = None,
-    burst: float | None = None,
-    until: datetime | None = None,
+    at_once: Annotated[int | None, Field(ge=1, le=1_000_000, description="jobs at a time")] = None,
+    rate: Annotated[str | None, Field(max_length=40, description="like 100/s")] = None,
+    burst: Annotated[float | None, Field(gt=0, le=1e9)] = None,
+    until: Until = None,
 ) -> Limiter:
-    """The queue or kind (``queue:<name>``, ``kind:<kind>``) has this limit, whatever code says.
+    """Limit a queue or a kind, overriding what code declares.
 
-    With ``until`` it is an override: then what held before holds again. Without both ``at_once``
-    and ``rate`` the scope has no limit.
+    The scope is ``queue:<name>`` or ``kind:<kind>``. With ``until`` it is an override: then what
+    held before holds again. Without both ``at_once`` and ``rate`` the scope has no limit.
     """
-    with _act("set", scope, by, reason) as act:
+    with acting(set_limit, scope, by=by, reason=reason) as act:
         scope = limitable(scope)
         check_until(until)
         limit = _limit(at_once, rate, burst)
@@ -54,9 +60,10 @@ def set_limit(
         return Limiter.objects.using(sql.alias()).get(scope=scope)
 
 
-def end_override(scope: str, *, by: By, reason: str) -> None:
-    """What held before the override holds again, before its time; raises where there is none."""
-    with _act("end_override", scope, by, reason) as act:
+@verb("limit.end_override", on=SCOPE, permission=EDIT_QUEUE, group="administrator")
+def end_override(scope: Limited, *, by: By, reason: str) -> None:
+    """End an override before its time; what held before holds again."""
+    with acting(end_override, scope, by=by, reason=reason) as act:
         scope = limitable(scope)
         before = _locked(scope)
         if before is None or before["override_until"] is None:
@@ -67,9 +74,10 @@ def end_override(scope: str, *, by: By, reason: str) -> None:
         _shut(scope)
 
 
-def remove_limit(scope: str, *, by: By, reason: str) -> None:
-    """What people have set is gone: the limit is what code declares, or none."""
-    with _act("remove", scope, by, reason) as act:
+@verb("limit.remove", on=SCOPE, permission=EDIT_QUEUE, group="administrator")
+def remove_limit(scope: Limited, *, by: By, reason: str) -> None:
+    """Remove a limit that was set by hand; that of the code holds again, or none."""
+    with acting(remove_limit, scope, by=by, reason=reason) as act:
         scope = limitable(scope)
         before = _locked(scope)
         if before is None or before["is_declared"]:
@@ -77,6 +85,46 @@ def remove_limit(scope: str, *, by: By, reason: str) -> None:
         admission.give_back(scope)
         act.changed(_shown(before), _shown(_locked(scope)))
         _shut(scope)
+
+
+@verb("limit.reopen", on=SCOPE, permission=EDIT_QUEUE, group="administrator")
+def reopen(
+    scope: Annotated[str, Field(min_length=3, max_length=300)], *, by: By, reason: str
+) -> None:
+    """Reopen what a handler has closed by jobs.RateLimited; raises where nothing is closed.
+
+    The scope is that of the limit: ``queue:<name>``, ``kind:<kind>`` or ``key:<kind>|<limit key>``.
+    """
+    with acting(reopen, scope, by=by, reason=reason) as act:
+        found = sql.rows(_REOPEN, [scope])
+        if not found:
+            raise InvalidOption("scope", f"nothing has closed {scope!r} for a time")
+        [(until, queues, kind, key)] = found
+        act.changed({"closed_until": until}, {"closed_until": None})
+        act.note(released=len(sql.rows(_RELEASE, [queues, kind, kind, key, key, PRIORITY_STEP_MS])))
+        after_commit(None)
+
+
+_REOPEN = """
+WITH before AS MATERIALIZED (SELECT scope, closed_until, kind, key FROM jobs_limiter
+  WHERE scope = %s AND closed_until > jobs_clock() FOR UPDATE)
+UPDATE jobs_limiter m SET closed_until = NULL FROM before b WHERE m.scope = b.scope
+RETURNING b.closed_until,
+  CASE WHEN m.scope LIKE 'queue:%%' THEN substr(m.scope, 7) END,
+  coalesce(b.kind, CASE WHEN m.scope LIKE 'kind:%%' THEN substr(m.scope, 6) END), b.key
+"""
+
+# The jobs that were refused wait for themselves, besides the closure.
+_RELEASE = """
+WITH l AS MATERIALIZED (SELECT id FROM jobs_job WHERE state = 'pending' AND wait = 1
+    AND run_at > jobs_clock() AND queue = coalesce(%s, queue)
+    AND (%s::text IS NULL OR kind = %s) AND (%s::text IS NULL OR limit_key = %s)
+    AND starts_with(history->-1->>4, 'rate limited for ')
+  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_job j SET run_at = jobs_clock(), wait = 0,
+  rank = (extract(epoch FROM jobs_clock()) * 1000)::bigint - j.priority * %s
+FROM l WHERE j.id = l.id AND j.state = 'pending' RETURNING 1
+"""
 
 
 def limitable(scope: str) -> str:
@@ -102,15 +150,6 @@ ON CONFLICT (scope) DO UPDATE SET at_once = excluded.at_once, per_second = exclu
     ELSE least(m.tokens, excluded.burst) END,
   refilled_at = CASE WHEN m.per_second IS NULL THEN jobs_clock() ELSE m.refilled_at END
 """
-
-
-@contextmanager
-def _act(verb: str, scope: str, by: By, reason: str) -> Iterator[acts.Act]:
-    with acts.on(
-        f"limit.{verb}", kind="scope", id=scope, permission="edit_queue", by=by, reason=reason,
-        needs_reason=True,
-    ) as act:  # fmt: skip
-        yield act
 
 
 def _limit(at_once: int | None, rate: str | None, burst: float | None) -> Limit | None:

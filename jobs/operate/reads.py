@@ -53,10 +53,10 @@ def bounded(seconds: float = SECONDS) -> Iterator[None]:
         with transaction.atomic(using=sql.alias()):
             if not inside:
                 sql.run("SET TRANSACTION READ ONLY")
-            [(before, _)] = sql.rows(_SET, [f"{seconds * 1000:.0f}"])
+            [before] = sql.rows(_SET, [f"{seconds * 1000:.0f}", "off"])
             yield
             if inside:
-                sql.rows("SELECT set_config('statement_timeout', %s, true)", [before])
+                sql.rows(_SET, before[:2])
     except OperationalError as error:
         if sql.sqlstate(error) == "57014":
             raise TooSlow(seconds) from error
@@ -66,8 +66,9 @@ def bounded(seconds: float = SECONDS) -> Iterator[None]:
 
 
 _held: ContextVar[float] = ContextVar("jobs_bounded", default=math.inf)
-# The subselect is there so that the value is read before it is set.
+# The subselect is there so that the values are read before they are set. What an operator asks of
+# a million jobs seems expensive enough to be compiled, which takes longer than the answer.
 _SET = """
-SELECT before, set_config('statement_timeout', %s, true)
-FROM (SELECT current_setting('statement_timeout') AS before OFFSET 0) s
+SELECT s.*, set_config('statement_timeout', %s, true), set_config('jit', %s, true)
+FROM (SELECT current_setting('statement_timeout'), current_setting('jit') OFFSET 0) s
 """

@@ -97,6 +97,7 @@ _MODELS = {
     "blackout": "Blackout",
     "breaker": "Breaker",
     "limit": "Limiter",
+    "meter": "Meter",
     "queue": "Queue",
     "scope": "Pause",
     "worker": "Lease",

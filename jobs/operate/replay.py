@@ -15,9 +15,13 @@ from jobs.engine import intake, keys, sql
 from jobs.engine.drafts import Draft, Entry, entry
 from jobs.errors import InvalidOption, JobsError, KeyTaken, NotAllowed, UnknownJob
 from jobs.limits import Unique
-from jobs.operate import acts, doubts
+from jobs.operate import doubts, internal
 from jobs.operate.lineages import unfinished
+from jobs.operate.parameters import Patch
+from jobs.operate.permissions import REPLAY_JOB
 from jobs.operate.retry import close_dead_letters
+from jobs.operate.targets import JOB
+from jobs.operate.verbs import Many, acting, verb
 from jobs.payloads import Payload
 from jobs.principals import By
 from jobs.states import FINAL_STATES, JobState
@@ -30,18 +34,20 @@ _NAMES = (
 )  # fmt: skip
 
 
+@verb("job.replay", on=JOB, permission=REPLAY_JOB, many=Many(FINAL_STATES, runs=True))
 def replay(
     job_id: UUID,
     *,
     by: By,
     reason: str = "",
     payload: Payload | None = None,
-    payload_patch: Mapping[str, Any] | None = None,
+    payload_patch: Patch = None,
     same_lineage: bool = True,
     **options: Any,
 ) -> UUID:
-    """The id of the new job, which carries the old payload (or the given one) and its keys.
+    """Make a new job from a finished one; both are linked.
 
+    It carries the old payload, or the given one, and the keys; its id is returned.
     ``payload_patch`` is merged into the old payload (RFC 7386: None takes a field away). Without
     ``same_lineage`` the new job is one of its own: no key is carried over, and it may run beside
     others of the old one's line.
@@ -51,11 +57,12 @@ def replay(
     payload is another. Raises NotAllowed where the old one has not ended, one of its effects is in
     doubt, its kind forbids replays, or another of its line is unfinished.
     """
-    with acts.on_job("job.replay", job_id, permission="replay_job", by=by, reason=reason) as act:
+    with acting(replay, job_id, by=by, reason=reason) as act:
+        internal.check_replay(job_id, by, payload, payload_patch, options)
         new = carry_out(
             job_id,
             by=act.name,
-            reason=reason,
+            reason=act.reason,
             payload=payload,
             payload_patch=payload_patch,
             same_lineage=same_lineage,
@@ -77,7 +84,7 @@ def carry_out(
     same_lineage: bool = True,
     **options: Any,
 ) -> UUID:
-    """The same, for whoever has asked and written down already."""
+    """Replay without permission check and audit; for callers that have done both."""
     if payload is not None and payload_patch is not None:
         raise InvalidOption("payload_patch", "goes without payload")
     with transaction.atomic(using=sql.alias()):

@@ -16,8 +16,11 @@ from jobs.engine.drafts import EARLIEST, LATEST, checked_duration
 from jobs.engine.flow import PRIORITY_STEP_MS
 from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption, KeyTaken, NotAllowed, UnknownJob
-from jobs.operate import acts
 from jobs.operate.lineages import unfinished
+from jobs.operate.parameters import At, Attempts, Reset
+from jobs.operate.permissions import RETRY_JOB
+from jobs.operate.targets import JOB
+from jobs.operate.verbs import Many, acting, verb
 from jobs.principals import By
 from jobs.states import RETRYABLE_STATES
 
@@ -48,27 +51,33 @@ WHERE id = %s
 """
 
 
+@verb(
+    "job.retry",
+    on=JOB,
+    permission=RETRY_JOB,
+    many=Many(RETRYABLE_STATES, frozenset({"attempts", "reset"}), runs=True),
+)
 def retry(
     job_id: UUID,
     *,
     by: By,
     reason: str = "",
-    attempts: int | None = None,
-    reset: bool = False,
-    at: datetime | None = None,
+    attempts: Attempts = None,
+    reset: Reset = False,
+    at: At = None,
     expires: Duration | datetime | None = None,
 ) -> None:
-    """The failed, cancelled or expired job waits for another run, with ``attempts`` more at least.
+    """Run a failed, cancelled or expired job again.
 
-    With ``reset`` its budget is as it was at first; ``at`` holds it back until then. It expires at
-    ``expires`` or so long from now; else when it would have, or never if that is over. Its open
-    dead letter is closed as retried, and its batch is open to callbacks again. Raises NotAllowed in
-    any other state and where a replay of it is unfinished, KeyTaken where another unfinished job
-    has its unique key.
+    It may fail ``attempts`` more times at least. With ``reset`` its budget is as it was at first;
+    ``at`` holds it back until then. It expires at ``expires`` or so long from now; else when it
+    would have, or never if that is over. Its open dead letter is closed as retried, and its batch
+    is open to callbacks again. Raises NotAllowed in any other state and where a replay of it is
+    unfinished, KeyTaken where another unfinished job has its unique key.
     """
-    with acts.on_job("job.retry", job_id, permission="retry_job", by=by, reason=reason) as act:
+    with acting(retry, job_id, by=by, reason=reason) as act:
         state = carry_out(
-            job_id, by=act.name, reason=reason, attempts=attempts, reset=reset, at=at,
+            job_id, by=act.name, reason=act.reason, attempts=attempts, reset=reset, at=at,
             expires=expires,
         )  # fmt: skip
         act.changed({"state": state}, {"state": "pending"})
@@ -86,7 +95,10 @@ def carry_out(
     at: datetime | None = None,
     expires: Duration | datetime | None = None,
 ) -> str:
-    """The same, for whoever has asked and written down already; answers the state before."""
+    """Retry without permission check and audit; return the state before.
+
+    For callers that have done both.
+    """
     more, start = _checked(attempts, reset, at)
     end = _end(expires)
     with transaction.atomic(using=sql.alias()):

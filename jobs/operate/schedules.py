@@ -6,11 +6,12 @@ is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
+
+from pydantic import Field
 
 from jobs import registry, timetable
 from jobs.backoff import Duration
@@ -20,17 +21,20 @@ from jobs.engine import sql, timetables
 from jobs.engine.timetables import Row, schedule_place
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
-from jobs.names import PLATFORM, label_problem
-from jobs.operate import acts
+from jobs.names import label_problem
+from jobs.operate import internal
 from jobs.operate.bulkplans import whole
-from jobs.operate.targets import Place
+from jobs.operate.permissions import MANAGE_SCHEDULE
+from jobs.operate.targets import SCHEDULE, Place
+from jobs.operate.verbs import acting, verb
 from jobs.payloads import Payload
-from jobs.principals import By, Principal
+from jobs.principals import By
 from jobs.timetable import Missed, Overlap
 
 PREVIEW_LIMIT = 100
 
 
+@verb("schedule.create", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator", new=True)
 def create(
     name: str,
     payload: Payload,
@@ -44,9 +48,12 @@ def create(
     overlap: Overlap = "allow",
     **options: Any,
 ) -> Schedule:
-    """The schedule exists and makes its jobs from now on. Options as for ``jobs.schedule``."""
-    with _act("create", name, by, reason, place=place_of(payload, options)) as act:
-        _check_kind(payload, by)
+    """Create a schedule, which starts at its next slot.
+
+    Options as for ``jobs.schedule``.
+    """
+    with acting(create, name, by=by, reason=reason, place=place_of(payload, options)) as act:
+        internal.check_kind(str(getattr(payload, "kind", "")), by)
         made = timetable.timetable(
             name,
             payload,
@@ -64,12 +71,6 @@ def create(
         return row
 
 
-def _check_kind(payload: object, by: By) -> None:
-    """Code may have the platform's own jobs made; people and programs may not."""
-    if isinstance(by, Principal) and str(getattr(payload, "kind", "")).startswith(PLATFORM):
-        raise InvalidOption("kind", f"{payload.kind!r} is one of the platform's own jobs")  # type: ignore[attr-defined]
-
-
 def place_of(payload: object, options: Mapping[str, Any]) -> Place:
     """To whom a schedule with such jobs belongs."""
     handler = registry.find(payload.kind) if isinstance(payload, Payload) else None
@@ -83,20 +84,13 @@ def shown(row: Schedule) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
-@contextmanager
-def _act(
-    verb: str, name: str, by: By, reason: str, place: Place | None = None
-) -> Iterator[acts.Act]:
-    with acts.on(
-        f"schedule.{verb}", kind="schedule", id=name, permission="manage_schedule", by=by,
-        reason=reason, needs_reason=True, place=place,
-    ) as act:  # fmt: skip
-        yield act
-
-
+@verb("schedule.remove", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
 def remove(name: str, *, by: By, reason: str) -> None:
-    """The schedule is gone; its jobs stay. One that the code declares can only be paused."""
-    with _act("remove", name, by, reason) as act:
+    """Remove a schedule; its jobs stay.
+
+    One that the code declares can only be paused.
+    """
+    with acting(remove, name, by=by, reason=reason) as act:
         act.changed(shown(find(name)), {})
         row = _lock(name)
         if row.is_declared and row.enabled:
@@ -104,6 +98,7 @@ def remove(name: str, *, by: By, reason: str) -> None:
         sql.run("DELETE FROM jobs_schedule WHERE id = %s", [row.id])
 
 
+@verb("schedule.edit", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
 def edit(
     name: str,
     *,
@@ -117,11 +112,11 @@ def edit(
     overlap: Overlap | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Schedule:
-    """The schedule has these new values from its next slot on; what is not given stays.
+    """Change a schedule from its next slot on; what is not given stays.
 
     ``options`` replaces all of them. One that the code declares is changed there.
     """
-    with _act("edit", name, by, reason) as act:
+    with acting(edit, name, by=by, reason=reason) as act:
         row = _lock(name)
         if row.is_declared:
             raise InvalidOption("name", f"schedule {name!r} is declared in code; change it there")
@@ -132,9 +127,9 @@ def edit(
         else:
             zone = time_zone or (row.time_zone if cron and row.cron else None)
         kept = timetable.revived(before.options) if options is None else options
-        if payload is not None:
-            _check_kind(payload, by)
-        else:
+        for kind in {row.kind, getattr(payload, "kind", row.kind)}:
+            internal.check_kind(kind, by)
+        if payload is None:
             model = registry.get(row.kind).payload
             payload = model.from_text(row.payload, row.payload_version, schedule_place(name))
         made = timetable.timetable(
@@ -160,13 +155,14 @@ def edit(
 BACKFILL_LIMIT = 1000
 
 
+@verb("schedule.backfill", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
 def backfill(name: str, start: datetime, end: datetime, *, by: By, reason: str) -> list[UUID]:
-    """Each slot from ``start`` to ``end`` that has no job gets one; answers their ids.
+    """Make a job for each past slot in a period that has none.
 
-    The past only, and at most a thousand slots; jobs may overlap. ``backfill_preview`` shows
-    which slots that concerns.
+    Returns their ids. The past only, and at most a thousand slots; jobs may overlap.
+    ``backfill_preview`` shows which slots that concerns.
     """
-    with _act("backfill", name, by, reason) as act:
+    with acting(backfill, name, by=by, reason=reason) as act:
         row = _lock(name)
         slots = _gaps(row, start, end)
         made = [job for slot in slots if (job := engine.make_job(row, slot)) is not None]
@@ -204,9 +200,18 @@ UPDATE jobs_schedule SET paused_at = jobs_clock(), paused_by = %s, paused_reason
 """
 
 
-def pause(name: str, *, by: By, reason: str, until: datetime | None = None) -> Schedule:
-    """The schedule makes no jobs until somebody resumes it, or by itself from ``until`` on."""
-    with _act("pause", name, by, reason) as act:
+@verb("schedule.pause", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
+def pause(
+    name: str,
+    *,
+    by: By,
+    reason: str,
+    until: Annotated[
+        datetime | None, Field(description="resume by itself then, like 2030-01-31T18:00+01:00")
+    ] = None,
+) -> Schedule:
+    """Pause a schedule until a given time, or until it is resumed."""
+    with acting(pause, name, by=by, reason=reason) as act:
         if until is not None:
             aware("until", until)
         row = _lock(name)
@@ -223,9 +228,10 @@ UPDATE jobs_schedule SET paused_at = NULL, paused_by = '', paused_reason = '',
 """
 
 
+@verb("schedule.resume", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
 def resume(name: str, *, by: By, reason: str) -> Schedule:
-    """The schedule goes on with the next slot from now; those of the pause are not made up."""
-    with _act("resume", name, by, reason):
+    """Resume a schedule with its next slot; slots during the pause are skipped."""
+    with acting(resume, name, by=by, reason=reason):
         row = _lock(name)
         if row.paused_at is None:
             raise InvalidOption("name", f"schedule {name!r} is not paused")
@@ -233,12 +239,13 @@ def resume(name: str, *, by: By, reason: str) -> Schedule:
     return find(name)
 
 
+@verb("schedule.run_now", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator")
 def run_now(name: str, *, by: By, reason: str) -> UUID:
-    """A job of the schedule beside its slots, also while it is paused; answers the job's id.
+    """Make one job of a schedule now, even while it is paused.
 
-    With ``overlap="skip"`` it is refused while an earlier job is unfinished.
+    Returns the job's id. With ``overlap="skip"`` it is refused while an earlier job is unfinished.
     """
-    with _act("run_now", name, by, reason) as act:
+    with acting(run_now, name, by=by, reason=reason) as act:
         row = _lock(name)
         if row.overlap == "skip" and (busy := engine.unfinished(row.id)):
             raise InvalidOption("overlap", f"job {busy} of schedule {name!r} is unfinished")
@@ -250,10 +257,33 @@ def run_now(name: str, *, by: By, reason: str) -> UUID:
 
 
 def preview(name: str, count: int = 5, start: datetime | None = None) -> list[datetime]:
-    """The next slots from now, or after ``start``, as if nothing were paused."""
+    """The next slots from now, or after ``start``, that are to have a job.
+
+    A schedule that is paused has those after its end alone, and none where nobody knows its end.
+    """
     whole("count", count, 1, PREVIEW_LIMIT)
     row = _known(timetables.read("name = %s", [_text(name)]), name)
-    return upcoming(row.rule(), row.now if start is None else aware("start", start), count)
+    begin = row.now if start is None else aware("start", start)
+    if not _goes_on(row):
+        return []
+    if row.paused_until is not None:
+        begin = max(begin, row.paused_until - engine.JUST_BEFORE)
+    return upcoming(row.rule(), begin, count)
+
+
+def coming(row: Schedule) -> datetime | None:
+    """The next slot that is to have a job; none of those that a pause leaves out."""
+    if not _goes_on(row):
+        return None
+    if row.paused_until is None:
+        return row.next_slot
+    rule = timetable.rule(row.cron, row.interval, row.time_zone, row.created_at)
+    resumed = rule.after(row.paused_until - engine.JUST_BEFORE)
+    return max(resumed, row.next_slot) if resumed and row.next_slot else resumed
+
+
+def _goes_on(row: Row | Schedule) -> bool:
+    return row.enabled and (row.paused_at is None or row.paused_until is not None)
 
 
 def foresee(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from django.apps import apps
 
 from jobs.engine import sql
+from jobs.operate import functions
 from jobs.states import (
     BIRTH_STATES,
     DEAD_LETTER_EDGES,
@@ -22,47 +23,6 @@ from jobs.states import (
     moves,
 )
 
-FUNCTIONS = (
-    "jobs_clock",
-    "jobs_guard",
-    "jobs_remember",
-    "jobs_guard_effect",
-    "jobs_refuse",
-    "jobs_enqueue",
-    "jobs_dispatch",
-    "jobs_promote",
-    "jobs_next_round",
-    "jobs_rooms",
-    "jobs_take_slots",
-    "jobs_take_limits",
-    "jobs_claim",
-    "jobs_succeed",
-    "jobs_follow",
-    "jobs_closed",
-    "jobs_pass_on_slots",
-    "jobs_pass_on_limits",
-    "jobs_wake_keys",
-    "jobs_resolve",
-    "jobs_count",
-    "jobs_conclude",
-    "jobs_preempt",
-    "jobs_emit",
-    "jobs_feed_fixed",
-    "jobs_feed_make",
-    "jobs_relay",
-    "jobs_relay_pick",
-    "jobs_relay_publish",
-    "jobs_batch_event",
-    "jobs_tell_job",
-    "jobs_tell_lost",
-    "jobs_tell_batch",
-    "jobs_tell_batches",
-    "jobs_tell_limit",
-    "jobs_tell_breaker",
-    "jobs_tell_effect",
-    "jobs_audit_fixed",
-    "jobs_close_delivery",
-)
 TELLERS = {
     "jobs_job_tell": "jobs_job",
     "jobs_job_remember": "jobs_job",
@@ -71,8 +31,10 @@ TELLERS = {
     "jobs_batch_tell": "jobs_batch",
     "jobs_limiter_tell": "jobs_limiter",
     "jobs_limiter_tell_new": "jobs_limiter",
+    "jobs_limiter_tell_rate": "jobs_limiter",
     "jobs_breaker_tell": "jobs_breaker",
     "jobs_breaker_tell_new": "jobs_breaker",
+    "jobs_meter_tell": "jobs_meter",
     "jobs_effect_tell": "jobs_effect",
     "jobs_feed_fixed": "jobs_feed",
     "jobs_audit_fixed": "jobs_audit",
@@ -103,20 +65,11 @@ def arrows(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def problems() -> Iterator[tuple[str, str]]:
     """What is missing or differs, as (object, problem)."""
-    yield from _functions()
+    yield from functions.problems()
     for table in GUARDED:
         yield from _triggers(table)
     yield from _tellers()
     yield from _constraints_and_indexes()
-
-
-def _functions() -> Iterator[tuple[str, str]]:
-    known = {
-        name for (name,) in sql.rows("SELECT proname FROM pg_proc WHERE proname LIKE 'jobs%%'")
-    }
-    for name in FUNCTIONS:
-        if name not in known:
-            yield name, "the function is missing"
 
 
 _TRIGGERS = """

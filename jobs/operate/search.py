@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 from jobs.engine import sql
 from jobs.errors import Denied, InvalidOption
 from jobs.models import Job
-from jobs.operate import reads, ways
+from jobs.operate import depths, reads, ways
 from jobs.operate.phrases import Phrase, say
 from jobs.operate.query import Query, parse
 from jobs.operate.query.keys import PAYLOAD, Condition
@@ -22,10 +23,13 @@ from jobs.operate.suggestions import suggestions
 from jobs.operate.ways import Place, Way
 from jobs.principals import By, Principal, Scope, principal
 
-__all__ = ["TABS", "Page", "Place", "counts", "jobs", "one", "suggestions"]
+__all__ = ["TABS", "Page", "Place", "Tab", "counts", "jobs", "one", "suggestions"]
 
 PAGE_LIMIT = 200
 
+Tab = Literal[
+    "all", "scheduled", "waiting", "running", "retrying", "succeeded", "dead", "cancelled"
+]
 TABS: Mapping[str, str] = {
     "all": "",
     "scheduled": "is:scheduled",
@@ -98,7 +102,7 @@ def _page(
     queries: Sequence[Query], scope: Scope, limit: int, place: Place | None, older: bool
 ) -> Page:
     where = _where(queries, scope)
-    way = ways.choose(queries)
+    way = ways.choose(queries, scope)
     found, looked, end = ways.look(way, where, limit + 1, place, older)
     more, found = len(found) > limit, found[:limit]
     notices = [notice for query in queries for notice in _about_kinds(query)]
@@ -158,8 +162,22 @@ def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
     tabs = {tab: parse(text) for tab, text in TABS.items()}
     with reads.bounded():
         if asked.terms or not who.scope.is_everything:
-            return _counted(ways.choose([asked]), _where([asked], who.scope), tabs)
+            way = ways.choose([asked], who.scope)
+            found = _counted(way, _where([asked], who.scope), tabs)
+            return {**found, **_of_queues(asked, who.scope)}
         return ways.counts({tab: ways.parts(query) for tab, query in tabs.items()})
+
+
+def _of_queues(asked: Query, scope: Scope) -> dict[str, Count]:
+    """Of whole queues, the numbers that everybody is told of them."""
+    queues = frozenset(asked.positive("queue"))
+    if scope.tenants is not None or len(asked.terms) != len(asked.positive("queue")):
+        return {}
+    if any(name.endswith("*") for name in queues):
+        return {}
+    if scope.queues is not None:
+        queues = queues & scope.queues if queues else scope.queues
+    return depths.totals(depths.by_queue(queues))
 
 
 def _counted(way: Way, where: Condition, tabs: Mapping[str, Query]) -> dict[str, Count]:

@@ -10,14 +10,15 @@ from jobs.operate.invariants import Invariant
 SEARCH_INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "found_value_has_job",
-        "Every value by which a job is found belongs to a job.",
+        "Every search value belongs to a job.",
         """
 SELECT s.job_id::text, s.path || ' of a job that is gone'
 FROM (SELECT * FROM jobs_search ORDER BY id DESC LIMIT %(depth)s) s
 WHERE NOT EXISTS (SELECT 1 FROM jobs_job j WHERE j.id = s.job_id)
 """,
-        "somebody has deleted jobs by hand: delete their rows of jobs_search, too",
-        "a value is written by the transaction that makes or locks its job; retention deletes both",
+        "jobs were deleted directly: delete their rows in jobs_search, too",
+        "a value is written by the transaction that creates or locks its job; retention deletes "
+        "both",
     ),
     Invariant(
         "tagged_job_is_found",
@@ -31,7 +32,7 @@ FROM recent r CROSS JOIN LATERAL (SELECT 'tag' AS path, unnest(r.tags) AS value
 WHERE NOT EXISTS (SELECT 1 FROM jobs_search s WHERE s.job_id = r.id AND s.path = v.path
   AND s.value = v.value)
 """,
-        "find out who has written to these tables by hand; insert the missing rows",
+        "find what has written to these tables directly and insert the missing rows",
         "trigger jobs_job_remember",
     ),
 )

@@ -11,7 +11,9 @@ from jobs import sensitive
 from jobs.engine import sql
 from jobs.errors import UnknownJob
 from jobs.models import Job
-from jobs.operate import acts
+from jobs.operate.permissions import REVEAL_PAYLOAD
+from jobs.operate.targets import JOB
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 from jobs.redaction import redact
 
@@ -31,12 +33,10 @@ def public_data(data: Any) -> Any:
     return redact(sensitive.masked(data), patterns=False)
 
 
+@verb("job.reveal_payload", on=JOB, permission=REVEAL_PAYLOAD, group="administrator")
 def reveal_payload(job_id: UUID, *, by: By, reason: str) -> dict[str, Any]:
-    """The job's payload in clear, for a person who has to know; who asked, and why, is logged."""
-    with acts.on_job(
-        "job.reveal_payload", job_id, permission="reveal_payload", by=by, reason=reason,
-        needs_reason=True,
-    ) as act:  # fmt: skip
+    """Show a payload in clear; who asked, and why, is recorded."""
+    with acting(reveal_payload, job_id, by=by, reason=reason) as act:
         found = sql.rows("SELECT payload::text, tenant FROM jobs_job WHERE id = %s", [job_id])
         if not found:
             raise UnknownJob(job_id)

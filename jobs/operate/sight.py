@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import F, Model, Q, QuerySet
 
 from jobs.engine import sql
 from jobs.errors import JobsError, UnknownBatch, UnknownJob, UnknownTarget
 from jobs.events import OF_BATCHES, RESERVED
 from jobs.models import Batch, Blackout, DeadLetter, Effect, Job, Limiter, Outbox, Schedule
+from jobs.models.clock import Clock
 from jobs.operate import targets
 from jobs.principals import Principal
 
@@ -68,8 +69,12 @@ def schedules(who: Principal) -> QuerySet[Schedule]:
 
 
 def limits(who: Principal) -> QuerySet[Limiter]:
-    """Of queues and kinds; they concern everybody, and so are for who sees everything."""
-    rows = Limiter.objects.using(sql.alias()).exclude(scope__startswith="key:").order_by("scope")
+    """Return the limits of queues, kinds, and keys that are closed; ``key:<kind>`` is for each key.
+
+    They concern everybody, and so are for who sees everything.
+    """
+    rows = Limiter.objects.using(sql.alias()).filter(Q(key=None) | Q(closed_until__gt=Clock()))
+    rows = rows.order_by(F("key").asc(nulls_first=True), "scope")
     return rows if who.scope.is_everything else rows.none()
 
 
@@ -116,7 +121,7 @@ def check_queue(who: Principal, queue: str | None) -> None:
 
 
 def check_scope(who: Principal, scope: str) -> None:
-    """The same of ``queue:…``, ``tenant:…``, ``kind:…`` or ``key:…``."""
+    """The same of ``queue:…``, ``tenant:…``, ``kind:…``, ``key:…`` or ``limit_key:…``."""
     check(who, "scope", scope)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from jobs import registry
 from jobs.engine import sql
-from jobs.operate import reads
+from jobs.operate import depths, reads
 from jobs.operate.query.terms import in_scope
 from jobs.principals import By, principal
 
 _SUGGESTIONS: Mapping[str, str] = {
-    "queue": "SELECT name FROM jobs_queue WHERE starts_with(name, %s) ORDER BY 1 LIMIT %s",
     "schedule": "SELECT name FROM jobs_schedule WHERE starts_with(name, %s) ORDER BY 1 LIMIT %s",
     "worker": "SELECT DISTINCT worker FROM jobs_lease WHERE starts_with(worker, %s) "
     "ORDER BY 1 LIMIT %s",
@@ -41,6 +40,8 @@ def suggestions(key: str, start: str = "", *, by: By, limit: int = 20) -> list[s
     with reads.bounded():
         if key == "queue" and scope.queues is not None:
             return sorted(name for name in scope.queues if name.startswith(start))[:limit]
+        if key == "queue" and scope.is_everything:
+            return [name for name in depths.names(scope) if name.startswith(start)][:limit]
         if not in_scope(scope) and key == "tag":
             return [row[0] for row in sql.rows(_TAGS, [start, limit, start]) if row[0]]
         if key in _SUGGESTIONS and not in_scope(scope):

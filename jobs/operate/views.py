@@ -6,56 +6,61 @@ one's own affair; sharing one, and changing what is shared, needs ``share_view``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from pydantic import Field
 
 from jobs.engine import sql
 from jobs.errors import Denied, InvalidOption, UnknownTarget
 from jobs.models import SavedView
 from jobs.names import label_problem
-from jobs.operate import acts
 from jobs.operate.acts import Act
+from jobs.operate.permissions import SAVE_VIEW, SHARE_VIEW
 from jobs.operate.query import parse
 from jobs.operate.search import TABS
-from jobs.operate.targets import Place
+from jobs.operate.search import Tab as Tab
+from jobs.operate.targets import VIEW, Place
+from jobs.operate.verbs import acting, deny, verb
 from jobs.principals import By, Principal, principal
 
 MOST = 100
 """So many views may one person keep."""
 NAME_LIMIT = 80
 QUERY_LIMIT = 2000
-_LOCK = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(%s, 0x76696577))"
+_SEED = 0x76696577
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
+Words = Annotated[str, Field(max_length=QUERY_LIMIT)]
+_LOCK = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(%s, %s))"
 _SHOWN = ("name", "query", "tab", "tenant", "is_shared")
 
 
+@verb("view.save", on=VIEW, permission=SAVE_VIEW, also=(SHARE_VIEW,), new=True)
 def save(
-    name: str,
-    query: str = "",
+    name: Name,
+    query: Words = "",
     *,
     by: By,
-    tab: str = "all",
+    tab: Tab = "all",
     shared: bool = False,
-    tenant: str = "",
+    tenant: Annotated[str, Field(max_length=120)] = "",
     reason: str = "",
 ) -> SavedView:
-    """The query is kept under the name; a shared one is shown to whoever sees the tenant."""
+    """Save a query under a name; a shared view is visible to all who see its tenant."""
     who = principal(by)
     if _flag(shared):
-        _check_sharing("view.save", by)
+        _check_sharing(save, by)
     place = Place(_tenant(tenant) if tenant or shared else None)
-    with acts.on(
-        "view.save", kind="view", id=None, permission="save_view", by=by, reason=reason, place=place
-    ) as act:
+    with acting(save, by=by, reason=reason, place=place) as act:
         row = SavedView(
             name=_name(name), query=_query(query), tab=_tab(tab), tenant=tenant,
             is_shared=shared, owner=act.name, keeper=keeper(who),
         )  # fmt: skip
         # Two of the same person's are counted one after the other.
-        sql.rows(_LOCK, [row.keeper])
+        sql.rows(_LOCK, [row.keeper, _SEED])
         if _rows().filter(keeper=row.keeper).count() >= MOST:
             raise InvalidOption("name", f"comes on top of {MOST} views: remove one of yours first")
         _store(row, act)
@@ -64,21 +69,22 @@ def save(
     return found
 
 
+@verb("view.edit", on=VIEW, permission=SAVE_VIEW, also=(SHARE_VIEW,))
 def edit(
     view_id: int,
     *,
     by: By,
-    name: str | None = None,
-    query: str | None = None,
-    tab: str | None = None,
+    name: Name | None = None,
+    query: Words | None = None,
+    tab: Tab | None = None,
     shared: bool | None = None,
     reason: str = "",
 ) -> SavedView:
-    """The view has these values; what is not given stays."""
+    """Change a view; what is not given stays."""
     if shared is not None and _flag(shared):
-        _check_sharing("view.edit", by, view_id)
-    _check_shared("view.edit", by, view_id)
-    with _on("view.edit", view_id, by, reason) as (act, row):
+        _check_sharing(edit, by, view_id)
+    _check_shared(edit, by, view_id)
+    with _on(edit, view_id, by, reason) as (act, row):
         before = {name: getattr(row, name) for name in _SHOWN}
         row.name = row.name if name is None else _name(name)
         row.query = row.query if query is None else _query(query)
@@ -88,10 +94,11 @@ def edit(
     return row
 
 
+@verb("view.remove", on=VIEW, permission=SAVE_VIEW, also=(SHARE_VIEW,))
 def remove(view_id: int, *, by: By, reason: str = "") -> None:
-    """The view is gone; no job is touched."""
-    _check_shared("view.remove", by, view_id)
-    with _on("view.remove", view_id, by, reason) as (act, row):
+    """Remove a view; no job is touched."""
+    _check_shared(remove, by, view_id)
+    with _on(remove, view_id, by, reason) as (act, row):
         act.changed({name: getattr(row, name) for name in _SHOWN}, {})
         row.delete(using=sql.alias())
 
@@ -126,14 +133,15 @@ def keeper(who: Principal) -> str:
 
 
 @contextmanager
-def _on(action: str, view_id: int, by: By, reason: str) -> Iterator[tuple[Act, SavedView]]:
-    """An act on a view that may be seen, locked."""
+def _on(
+    function: Callable[..., Any], view_id: int, by: By, reason: str
+) -> Iterator[tuple[Act, SavedView]]:
+    """Open an act on a view that may be seen, and lock it."""
     who = principal(by)
-    with acts.on(
-        action, kind="view", id=view_id, permission="save_view", by=by, reason=reason
-    ) as act:
+    with acting(function, view_id, by=by, reason=reason) as act:
         row = _seen(who).select_for_update().filter(pk=view_id).first()
-        if row is None:
+        # Others' views may show jobs of any queue.
+        if row is None or (who.scope.queues is not None and not is_own(row, who)):
             raise UnknownTarget("view", view_id)
         yield act, row
 
@@ -158,15 +166,15 @@ def _store(row: SavedView, act: Act, before: dict[str, Any] | None = None) -> No
     act.changed(before or {}, {name: getattr(row, name) for name in _SHOWN})
 
 
-def _check_shared(action: str, by: By, view_id: int) -> None:
+def _check_shared(function: Callable[..., Any], by: By, view_id: int) -> None:
     """What is shared is changed by those who may share."""
     if _is_id(view_id) and _seen(principal(by)).filter(pk=view_id, is_shared=True).exists():
-        _check_sharing(action, by, view_id)
+        _check_sharing(function, by, view_id)
 
 
-def _check_sharing(action: str, by: By, view_id: int | None = None) -> None:
-    if not principal(by).may("share_view"):
-        raise acts.deny(Denied("share_view"), by, action, kind="view", id=view_id)
+def _check_sharing(function: Callable[..., Any], by: By, view_id: int | None = None) -> None:
+    if not principal(by).may(SHARE_VIEW):
+        raise deny(function, SHARE_VIEW, by, view_id)
 
 
 def _is_id(value: object) -> bool:

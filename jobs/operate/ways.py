@@ -1,8 +1,8 @@
-"""How the jobs of a query are found: as a small set, as a stream beside the jobs, or by a walk.
+"""How the jobs of a query are found: as a small set, in order by an index, or by a walk.
 
-A set is found by an index and sorted as a whole. A stream and a walk come in the order of lists
-already, and are read in portions: until a page is full, and otherwise for a short time or up to
-``DEPTH`` jobs, whichever comes first.
+A set is found by an index and sorted as a whole. A stream beside the jobs, the places of jobs, and
+a walk over all of them come in the order of lists already, and are read in portions: until a page
+is full, and otherwise for a short time or up to ``DEPTH`` jobs, whichever comes first.
 """
 
 # Every piece of SQL here is put together from constants; values are bound.
@@ -19,11 +19,12 @@ from uuid import UUID
 
 from jobs.engine import sql
 from jobs.models import Job
-from jobs.operate import reads
+from jobs.operate import places, reads
 from jobs.operate.query import Query
 from jobs.operate.query.keys import PARTS, PAYLOAD, Condition, is_selective, kept
 from jobs.operate.query.terms import Term
 from jobs.operate.reads import Count
+from jobs.principals import EVERYTHING, Scope
 
 DEPTH = 100_000
 """So many jobs are read for one page where no index finds them, if there is the time."""
@@ -44,14 +45,25 @@ ANYTHING: Condition = ("true", [])
 class Way:
     """Where the jobs of a query are looked for."""
 
-    kind: Literal["set", "stream", "walk"]
+    kind: Literal["set", "stream", "places", "walk"]
     keys: tuple[Condition, ...]
     """Of a set: conditions on jobs, any of which is enough. Of a stream: conditions on the values
-    beside the jobs, any of which is enough. Of a walk: one that bounds it."""
+    beside the jobs, any of which is enough. Of places and of a walk: one that bounds it."""
+    places: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> int:
+        """So many jobs are read at first, of each place."""
+        if self.kind == "places":
+            return max(100, min(FIRST_STREAM, TOLD // len(self.places)))
+        return FIRST_WALK if self.kind == "walk" else FIRST_STREAM
 
 
-def choose(queries: Sequence[Query]) -> Way:
-    """The cheapest way to the jobs for which all the queries hold."""
+NOTHING = Way("set", (("false", []),))
+
+
+def choose(queries: Sequence[Query], scope: Scope = EVERYTHING) -> Way:
+    """The cheapest way to the jobs within the scope for which all the queries hold."""
     for query in queries:
         if (found := _small_set(query)) is not None:
             return Way("set", tuple(found))
@@ -65,6 +77,9 @@ def choose(queries: Sequence[Query]) -> Way:
         for t in query.terms
         if t.key == "created" and not t.negated
     ]
+    found_places = places.find(queries, scope)
+    if found_places is not None:
+        return Way("places", (_all(bounds),), tuple(found_places)) if found_places else NOTHING
     return Way("walk", (_all(bounds),))
 
 
@@ -77,7 +92,7 @@ def look(
     """
     if way.kind == "set":
         return _jobs(way, where, limit, SET_LIMIT + 1, place, older), 0, None
-    size = FIRST_WALK if way.kind == "walk" else FIRST_STREAM
+    size = least = way.first
     found: list[Job] = []
     looked, began = 0, time.monotonic()
     while True:
@@ -91,7 +106,7 @@ def look(
         place, spent = last, time.monotonic() - began
         # As much as there is time for, at the speed so far.
         size = min(2 * size, int(looked * (BUDGET - spent) / max(spent, 1e-6)))
-        if looked >= DEPTH or size < FIRST_STREAM:
+        if looked >= DEPTH or size < min(least, FIRST_STREAM):
             return found, looked, place
 
 
@@ -99,6 +114,8 @@ def tell(
     way: Way, where: Condition, conditions: Sequence[Condition]
 ) -> tuple[tuple[int, ...], bool]:
     """For how many of the jobs each condition holds, and whether there may be more of them."""
+    if way.kind == "places":
+        return _tell_places(way, where, conditions)
     size = SET_LIMIT + 1 if way.kind == "set" else TOLD
     rows, given, _ = source(way, size, None, True)
     columns = ", ".join(f"count(*) FILTER (WHERE {text})" for text, _ in conditions)
@@ -107,6 +124,22 @@ def tell(
         f"SELECT {columns} FROM {rows} WHERE {where[0]}", [*values, *given, *where[1]]
     )
     return numbers, way.kind != "set" and end(way, size, None, True) is not None
+
+
+def _tell_places(
+    way: Way, where: Condition, conditions: Sequence[Condition]
+) -> tuple[tuple[int, ...], bool]:
+    """The same place by place: which jobs are read where there are too many is of no matter."""
+    [(bound, bounds)] = way.keys
+    both = [_all([where, condition]) for condition in conditions]
+    columns = ", ".join(f"count(*) FILTER (WHERE {text})" for text, _ in both)
+    [(read, *numbers)] = sql.rows(
+        f"SELECT count(*), {columns} FROM (SELECT j.* FROM unnest(%s::text[]) AS p(place) "
+        f"CROSS JOIN LATERAL (SELECT j.* FROM jobs_job j WHERE {places.PLACE} = p.place "
+        f"AND {bound} OFFSET 0) j LIMIT {TOLD + 1}) j",
+        [*(v for _, values in both for v in values), list(way.places), *bounds],
+    )
+    return tuple(numbers), read > TOLD
 
 
 def counts(sets: Mapping[str, Sequence[Condition]]) -> dict[str, Count]:
@@ -156,6 +189,18 @@ def _keys(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, l
             f"SELECT j.id, j.created_at FROM jobs_job j WHERE {beyond} AND {bound} "
             f"ORDER BY {_order('j', older)} LIMIT {size}",
             [*at, *values],
+        )
+    if way.kind == "places":
+        [(bound, values)] = way.keys
+        beyond, at = _beyond("j", "id", place, older)
+        part = (
+            f"SELECT j.id, j.created_at FROM jobs_job j WHERE {places.PLACE} = p.place "
+            f"AND {beyond} AND {bound} ORDER BY {_order('j', older)} LIMIT {size}"
+        )
+        return (
+            f"SELECT u.id, u.created_at FROM unnest(%s::text[]) AS p(place) CROSS JOIN LATERAL "
+            f"({part}) u ORDER BY {_order('u', older)} LIMIT {size}",
+            [list(way.places), *at, *values],
         )
     if way.kind == "set":
         beyond, at = _beyond("u", "id", place, older)

@@ -6,13 +6,15 @@ call that makes it, and by nothing afterwards; the audit knows of a URL only whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from uuid import UUID
+
+from pydantic import Field
 
 from jobs import conf, events, http, webhooks
 from jobs.backoff import Duration, seconds
@@ -23,9 +25,10 @@ from jobs.events import Event
 from jobs.ids import uuid7
 from jobs.models import Webhook, WebhookDelivery
 from jobs.names import label_problem
-from jobs.operate import acts
 from jobs.operate.acts import Act
-from jobs.operate.targets import EVERYBODYS, Place
+from jobs.operate.permissions import MANAGE_WEBHOOK
+from jobs.operate.targets import DELIVERY, EVERYBODYS, WEBHOOK, Place
+from jobs.operate.verbs import acting, verb
 from jobs.principals import By, Principal, principal
 
 OVERLAP = timedelta(hours=24)
@@ -35,6 +38,13 @@ SECRET_LIMIT = 3
 """Secrets that sign at the same time."""
 LIMIT = 1000
 PING = "jobs.webhook.ping"
+EVERY_TENANT = "*"
+"""Given in place of a tenant: the events of all tenants, and those of administrators."""
+Url = Annotated[str, Field(min_length=1, max_length=2000)]
+Topics = Annotated[
+    Sequence[Annotated[str, Field(min_length=1, max_length=events.KEY_LIMIT)]],
+    Field(max_length=events.PATTERN_LIMIT),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +55,32 @@ class Made:
     secret: str = field(repr=False)
 
 
+@verb("webhook.create", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator", new=True)
 def create(
-    url: str,
+    url: Url,
     *,
-    tenant: str,
+    tenant: Annotated[
+        str | None, Field(max_length=120, description="whose events; * for those of all tenants")
+    ] = None,
     by: By,
     reason: str,
-    topics: Iterable[str] | str | None = None,
-    name: str = "",
+    topics: Topics | None = None,
+    name: Annotated[str, Field(max_length=200)] = "",
 ) -> Made:
-    """The webhook is told of its tenant's events from now on; "" of everybody's and the staff's."""
+    """Create a webhook for the events of a tenant; its secret is shown once.
+
+    A caller who sees only one tenant can leave it out. ``EVERY_TENANT`` stands for all of them, and
+    for the events of administrators; nothing else does.
+    """
+    own = principal(by).scope.tenants
+    if tenant is None and own is not None and len(own) == 1:
+        tenant = next(iter(own))
     made = Made(uuid7(), webhooks.new_secret())
-    with acts.on(
-        "webhook.create", kind="webhook", id=made.id, permission="manage_webhook", by=by,
-        reason=reason, needs_reason=True, place=_place_of(tenant),
-    ) as act:  # fmt: skip
+    with acting(create, made.id, by=by, reason=reason, place=_place_of(tenant)) as act:
         if not conf.settings().WEBHOOKS:
             raise InvalidOption("url", "webhooks are off: set JOBS['WEBHOOKS'] = True")
-        if tenant != "" and (problem := label_problem(tenant)):
-            raise InvalidOption("tenant", problem)
+        tenant = _checked_tenant(tenant)
+        _check_room(tenant)
         globs = events.patterns(topics)
         row = Webhook.objects.using(sql.alias()).create(
             id=made.id,
@@ -71,7 +88,6 @@ def create(
             tenant=tenant,
             url=_checked_url(url),
             topics=list(globs),
-            expression=_expression(globs),
             secrets=[{"secret": made.secret, "until": None}],
             created_by=act.name,
         )
@@ -79,17 +95,35 @@ def create(
     return made
 
 
+_LOCK = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(%s, %s))"
+_SEED = 0x77656268
+_COUNT = "SELECT count(*) FROM jobs_webhook WHERE tenant = %s"
+
+
+def _check_room(tenant: str) -> None:
+    """Raise InvalidOption where the tenant has as many webhooks as it may have.
+
+    Every event is written once for each of them, by the one relay of all tenants.
+    """
+    sql.rows(_LOCK, [tenant, _SEED])  # of two at a time, the second one counts the first
+    most = conf.settings().WEBHOOK_LIMIT
+    if sql.rows(_COUNT, [tenant])[0][0] >= most:
+        whose = f"tenant {tenant!r}" if tenant else "the platform"
+        raise InvalidOption("tenant", f"{whose} may have no more than {most} webhooks")
+
+
+@verb("webhook.edit", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def edit(
     webhook: UUID,
     *,
     by: By,
     reason: str,
-    url: str | None = None,
-    topics: Iterable[str] | str | None = None,
-    name: str | None = None,
+    url: Url | None = None,
+    topics: Topics | None = None,
+    name: Annotated[str | None, Field(max_length=200)] = None,
 ) -> Webhook:
-    """What is given is changed; deliveries that wait go to the new URL."""
-    with _on(webhook, "edit", by, reason) as (act, found):
+    """Change a webhook; deliveries that wait go to the new URL."""
+    with _on(webhook, edit, by, reason) as (act, found):
         before, changes = _shown(found), dict[str, Any]()
         if url is not None:
             changes["url"] = _checked_url(url)
@@ -97,7 +131,7 @@ def edit(
             changes["name"] = _checked_name(name)
         if topics is not None:
             globs = events.patterns(topics)
-            changes |= {"topics": list(globs), "expression": _expression(globs)}
+            changes["topics"] = list(globs)
         if not changes:
             raise InvalidOption("url", "give a url, topics or a name to change")
         for column, value in changes.items():
@@ -107,9 +141,10 @@ def edit(
     return found
 
 
+@verb("webhook.pause", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def pause(webhook: UUID, *, by: By, reason: str) -> Webhook:
-    """Nothing is sent until somebody resumes it; deliveries wait."""
-    with _on(webhook, "pause", by, reason) as (act, found):
+    """Pause a webhook until it is resumed; deliveries wait."""
+    with _on(webhook, pause, by, reason) as (act, found):
         if found.state != "active":
             raise NotAllowed("pause", webhook, found.state, ["active"])
         found.state, found.stopped_by, found.stopped_reason = "paused", act.name, act.reason
@@ -119,12 +154,13 @@ def pause(webhook: UUID, *, by: By, reason: str) -> Webhook:
     return found
 
 
+@verb("webhook.resume", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def resume(webhook: UUID, *, by: By, reason: str, drop: bool = False) -> int:
-    """The webhook, paused or disabled, goes on; answers how many deliveries had waited.
+    """Resume a paused or disabled webhook.
 
-    They are sent now, oldest first, or with ``drop`` never.
+    Returns how many deliveries had waited. They are sent now, oldest first, or with ``drop`` never.
     """
-    with _on(webhook, "resume", by, reason) as (act, found):
+    with _on(webhook, resume, by, reason) as (act, found):
         if found.state == "active":
             raise NotAllowed("resume", webhook, found.state, ["paused", "disabled"])
         act.changed({"state": found.state}, {"state": "active"})
@@ -140,12 +176,14 @@ def resume(webhook: UUID, *, by: By, reason: str, drop: bool = False) -> int:
     return waited
 
 
+@verb("webhook.rotate_secret", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def rotate_secret(webhook: UUID, *, by: By, reason: str, overlap: Duration = OVERLAP) -> Made:
-    """There is a new secret; for ``overlap`` the last one signs beside it, so that no receiver
-    misses anything.
+    """Give a webhook a new secret; the old one signs next to it for a while.
+
+    For ``overlap``, so that no receiver misses anything.
     """
     made = Made(webhook, webhooks.new_secret())
-    with _on(webhook, "rotate_secret", by, reason) as (act, found):
+    with _on(webhook, rotate_secret, by, reason) as (act, found):
         if not 0 <= (most := seconds(overlap)) <= OVERLAP_LIMIT.total_seconds():
             raise InvalidOption("overlap", f"must lie between 0 and {OVERLAP_LIMIT.days} days")
         act.note(overlap_seconds=most)
@@ -166,9 +204,10 @@ SELECT 1 FROM jobs_webhookdelivery WHERE webhook_id = %s ORDER BY job_id FOR UPD
 """
 
 
+@verb("webhook.delete", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def delete(webhook: UUID, *, by: By, reason: str) -> None:
-    """The webhook is gone with all its deliveries; what waits is not sent."""
-    with _on(webhook, "delete", by, reason) as (act, found):
+    """Delete a webhook with all its deliveries; what waits is not sent."""
+    with _on(webhook, delete, by, reason) as (act, found):
         act.changed(_shown(found), {})
         # In the order in which jobs that end close them.
         sql.rows(_LOCK_ALL, [webhook])
@@ -176,16 +215,19 @@ def delete(webhook: UUID, *, by: By, reason: str) -> None:
         found.delete()
 
 
+@verb("webhook.ping", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
 def ping(webhook: UUID, *, by: By, reason: str) -> UUID:
-    """A delivery that says nothing is sent, whatever the topics; answers its id."""
-    with _on(webhook, "ping", by, reason) as (act, found):
+    """Send an empty delivery to a webhook, regardless of its topics.
+
+    Returns its id.
+    """
+    with _on(webhook, ping, by, reason) as (act, found):
         if found.state != "active":
             raise NotAllowed("ping", webhook, found.state, ["active"])
         data = {"webhook": str(webhook), "by": act.name}
         event = Event(0, uuid7(), PING, "", found.tenant, "tenant", data, _now())
-        made = engine.write(webhook, found.tenant, event)
+        [made] = engine.write(event, [(webhook, found.tenant, True)])
         act.note(delivery=str(made))
-    assert made is not None  # noqa: S101 - the event's id is new
     return made
 
 
@@ -194,12 +236,13 @@ SELECT 1 FROM jobs_job WHERE id = %s AND state IN ('blocked', 'pending', 'queued
 """
 
 
+@verb("webhook.redeliver", on=DELIVERY, permission=MANAGE_WEBHOOK, group="administrator")
 def redeliver(delivery: UUID, *, by: By, reason: str) -> UUID:
-    """The delivery is sent once more, with its old event id; answers the id of the new job."""
-    with acts.on(
-        "webhook.redeliver", kind="delivery", id=delivery, permission="manage_webhook", by=by,
-        reason=reason, needs_reason=True,
-    ) as act:  # fmt: skip
+    """Send a delivery once more, with its old event id.
+
+    Returns the id of the new job.
+    """
+    with acting(redeliver, delivery, by=by, reason=reason) as act:
         found = _locked_of(delivery)
         if found.state != "active":
             raise NotAllowed("redeliver to", found.id, found.state, ["active"])
@@ -255,12 +298,11 @@ def _viewer(by: By) -> Principal:
 
 
 @contextmanager
-def _on(webhook: UUID, action: str, by: By, reason: str) -> Iterator[tuple[Act, Webhook]]:
-    """An act on the webhook, which is locked."""
-    with acts.on(
-        f"webhook.{action}", kind="webhook", id=webhook, permission="manage_webhook", by=by,
-        reason=reason, needs_reason=True,
-    ) as act:  # fmt: skip
+def _on(
+    webhook: UUID, function: Callable[..., Any], by: By, reason: str
+) -> Iterator[tuple[Act, Webhook]]:
+    """Open an act on the webhook, and lock it."""
+    with acting(function, webhook, by=by, reason=reason) as act:
         locked = Webhook.objects.using(sql.alias()).select_for_update().filter(id=webhook).first()
         if locked is None:
             raise UnknownTarget("webhook", webhook)
@@ -276,9 +318,22 @@ def _locked_of(delivery: UUID) -> Webhook:
     return found
 
 
+def _checked_tenant(tenant: object) -> str:
+    """Return the tenant as the row has it; empty for all of them."""
+    if tenant == EVERY_TENANT:
+        return ""
+    if tenant in (None, ""):
+        raise InvalidOption("tenant", "is missing: name one, or give * for the events of all")
+    if problem := label_problem(tenant):
+        raise InvalidOption("tenant", problem)
+    return str(tenant)
+
+
 def _place_of(tenant: object) -> Place:
-    """To whom a webhook of this tenant belongs: it is told of jobs of all queues."""
-    is_one = isinstance(tenant, str) and not label_problem(tenant)
+    """To whom a webhook of this tenant belongs: it gets events of jobs of all queues."""
+    if tenant in (None, ""):
+        return Place()
+    is_one = tenant != EVERY_TENANT and isinstance(tenant, str) and not label_problem(tenant)
     return Place(str(tenant), "") if is_one else EVERYBODYS
 
 
@@ -297,10 +352,6 @@ def _shown(row: Webhook) -> dict[str, Any]:
 def _now() -> Any:
     [(now,)] = sql.rows("SELECT jobs_clock()")
     return now
-
-
-def _expression(globs: tuple[str, ...]) -> str:
-    return events.expression(globs) if globs else ""
 
 
 def _checked_name(name: object) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,8 +11,10 @@ from uuid import UUID
 from jobs import conf
 from jobs.engine import sql
 from jobs.errors import Denied, NotAllowed
-from jobs.operate import acts, targets
-from jobs.operate.targets import Place
+from jobs.operate import targets
+from jobs.operate.permissions import MANAGE_WORKER
+from jobs.operate.targets import WORKER, Place
+from jobs.operate.verbs import acting, of, verb
 from jobs.principals import By, principal
 
 CURRENT_LIMIT = 100
@@ -78,19 +79,24 @@ def worker(name: str, *, by: By) -> Seen:
     return found[0]
 
 
+@verb("worker.drain", on=WORKER, permission=MANAGE_WORKER, group="administrator")
 def drain(name: str, *, by: By, reason: str = "") -> None:
-    """The worker finishes what it has begun and takes no more; its process stays until stopped."""
-    _ask("drain", name, by, reason)
+    """Let a worker finish what it has begun, and take no more; its process stays."""
+    _ask(drain, name, by, reason)
 
 
+@verb("worker.stop", on=WORKER, permission=MANAGE_WORKER, group="administrator")
 def stop(name: str, *, by: By, reason: str) -> None:
-    """The worker drains and ends, as at a SIGTERM; whatever keeps programs running may start it
-    again."""
-    _ask("stop", name, by, reason)
+    """Drain a worker and end it, as at a SIGTERM.
+
+    What keeps programs running may start it again.
+    """
+    _ask(stop, name, by, reason)
 
 
-def _ask(what: str, name: str, by: By, reason: str) -> None:
-    with _act(what, name, by, reason) as act:
+def _ask(function: Callable[..., Any], name: str, by: By, reason: str) -> None:
+    what = of(function).action
+    with acting(function, name, by=by, reason=reason) as act:
         found = _seen(act.principal, name, allowed=True)
         if not found:
             raise targets.unknown("worker", name)
@@ -104,15 +110,6 @@ def _ask(what: str, name: str, by: By, reason: str) -> None:
                 [what, act.name, name],
             )
         act.changed({"asked": found[0].asked}, {"asked": what})
-
-
-@contextmanager
-def _act(what: str, name: str, by: By, reason: str) -> Iterator[acts.Act]:
-    with acts.on(
-        f"worker.{what}", kind="worker", id=name, permission="manage_worker", by=by, reason=reason,
-        needs_reason=what == "stop",
-    ) as act:  # fmt: skip
-        yield act
 
 
 def _seen(by: By, name: str | None, allowed: bool = False) -> list[Seen]:

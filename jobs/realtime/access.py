@@ -13,7 +13,6 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user
 from django.contrib.auth.models import AnonymousUser
@@ -27,12 +26,9 @@ from jobs.operate import people
 from jobs.principals import Principal
 from jobs.realtime import tickets
 from jobs.realtime.questions import NEEDED
+from jobs.realtime.refusals import Refused
 
 Authenticator = Callable[[HttpRequest], Principal | None]
-
-
-class Refused(Exception):
-    """The request shows something that must not be taken; the text says what."""
 
 
 def by_session(request: HttpRequest) -> Principal | None:
@@ -53,11 +49,8 @@ def by_session(request: HttpRequest) -> Principal | None:
 
 
 def by_key(request: HttpRequest) -> Principal | None:
-    """Whoever shows an API key, as to the API. It has to have ``view_job``."""
-    found = auth.ApiKey()(request) or auth.ApiKeyHeader()(request)
-    if found is not None and not found.may(NEEDED):
-        raise Refused(f"the key lacks the permission {NEEDED!r}")
-    return found
+    """Whoever shows an API key, as to the API."""
+    return auth.ApiKey()(request) or auth.ApiKeyHeader()(request)
 
 
 def by_ticket(request: HttpRequest) -> Principal | None:
@@ -74,16 +67,17 @@ AUTHENTICATORS: list[Authenticator] = [by_key, by_ticket, by_session]
 """Asked in this order; the first answer counts."""
 
 
-def principal_of(request: HttpRequest) -> Principal | None:
-    """Who is asking, or None where nobody knows; raises Refused."""
+def principal_of(request: HttpRequest, needs: str = NEEDED) -> Principal | None:
+    """Return who is asking, or None where nobody knows.
+
+    Raises Refused, also for an API key, or a ticket of one, without the permission ``needs``.
+    """
     for authenticator in AUTHENTICATORS:
         if (found := authenticator(request)) is not None:
+            if needs and found.key and not found.may(needs):
+                raise Refused(f"the key lacks the permission {needs!r}")
             return found
     return None
-
-
-find_principal = database_sync_to_async(principal_of)
-"""The same for coroutines."""
 
 
 def request_of(scope: Mapping[str, Any], *, is_again: bool = False) -> HttpRequest:

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError
 
-from jobs.errors import EventError, FeedGone
-from jobs.realtime.access import Refused
-from jobs.realtime.hub import TooMany, TooSlow
+from jobs.errors import Denied, EventError, FeedGone
+from jobs.realtime.hub import TooMany, TooManyOfOne, TooSlow
+from jobs.realtime.refusals import NobodyKnown, NotFound, Refused
 from jobs.realtime.tickets import Away
-
-
-class NobodyKnown(Exception):
-    """Nobody knows who is asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Answer:
 
 
 TROUBLES = (
-    *(EventError, FeedGone, NobodyKnown, Refused, TooSlow, TooMany, Away),
+    *(Denied, EventError, FeedGone, NobodyKnown, NotFound, Refused, TooSlow, TooMany, Away),
     *(DatabaseError, InterfaceError),
 )
 """What is answered; anything else is a fault of this code."""
@@ -46,13 +42,18 @@ def answer(trouble: Exception) -> Answer:
             return Answer(400, 4400, "bad-request", "Bad request", str(trouble))
         case NobodyKnown():
             return Answer(401, 4401, "unauthenticated", "Not authenticated", "log in first")
-        case Refused():
+        case Refused() | Denied():
             return Answer(403, 4403, "forbidden", "Forbidden", str(trouble))
+        case NotFound():
+            detail = str(trouble) or "there is no such thing"
+            return Answer(404, 4404, "not-found", "Not found", detail)
         case TooSlow():
             detail = "too slow: come again with since= your last position"
             return Answer(503, 4408, "too-slow", "Too slow", detail)
         case FeedGone():
             return Answer(410, 4410, "feed-gone", "Position is gone", str(trouble))
+        case TooManyOfOne():
+            return Answer(429, 4429, "throttled", "Too many of yours", str(trouble))
         case TooMany():
             detail = "too many listeners: come again later"
             return Answer(503, 1013, "too-many", "Too many listeners", detail)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -23,6 +25,7 @@ from jobs.engine import feed, rq, sql
 from jobs.errors import FeedGone
 from jobs.realtime.parcels import Item, Parcel, parcels
 from jobs.realtime.questions import Question, View
+from jobs.realtime.seats import Seat
 
 log = logging.getLogger("jobs.realtime")
 T = TypeVar("T")
@@ -39,6 +42,8 @@ LOOK = 1.0
 LOOK_WITHOUT_BELL = 0.25
 GAP = 0.1
 """Seconds from one look that found something to the next: many events, few messages."""
+AT_A_STRETCH = 0.02
+"""Seconds for which listeners are told before the event loop turns to others."""
 KEEP_ALIVE = 15.0
 _PAGE = 1000
 
@@ -53,6 +58,10 @@ class TooSlow(Cut):
 
 class TooMany(Cut):
     """This process has as many listeners as it takes."""
+
+
+class TooManyOfOne(TooMany):
+    """The principal has as many sockets open as the channel allows."""
 
 
 class Listener:
@@ -102,12 +111,15 @@ class Hub:
 
     def __init__(self) -> None:
         self.position = 0
+        self._told = 0
+        """Up to here every listener has what he is shown."""
         self._floor = 0
         """Behind this position everything is in memory, up to ``position``."""
         self._kept: deque[Item] = deque()
         self._size = 0
         self._views: dict[View, set[Listener]] = {}
         self.count = 0
+        self._places = Counter[str]()
         self._bell = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._live = ThreadPoolExecutor(1, "jobs-hub")
@@ -121,19 +133,28 @@ class Hub:
         """
         if self.count >= MOST_LISTENERS:
             raise TooMany("too many listeners")
+        for place, most in question.places:
+            if self._places[place] >= most:
+                raise _too_many(question, place)
         self.count += 1
+        self._places.update(place for place, _ in question.places)
         view, listener = question.view, None
+        seat = Seat(*question.seat) if question.seat else None
         try:
+            if seat is not None and not await self._call(self._back, seat.take):
+                raise _too_many(question, seat.name)
             await self._begin()
             start = self.position if question.since is None else question.since
             if not self._is_near(start):
                 await self._read(self._back, start, view, 1)  # it has to be there
-            yield Parcel((), start)
+            yield Parcel((), start, view.channel)
             position = start
             while not self._is_near(position):
                 page = await self._read(self._back, position, view, _PAGE)
-                for parcel in parcels(map(Item, page), view, page.position):
+                for parcel in parcels(map(Item, page), view, page.position, is_live=False):
                     yield parcel
+                if seat is not None and seat.is_due:
+                    await self._call(self._back, seat.keep)
                 position = page.position
                 if page.is_end and position >= self.position:
                     break
@@ -143,18 +164,24 @@ class Hub:
             position = max(position, self.position)
             listener.position = position
             self._views.setdefault(view, set()).add(listener)
-            for parcel in parcels(missed, view, position):
+            for parcel in parcels(missed, view, position, is_live=False):
                 yield parcel
             while True:
                 found = await listener.next(KEEP_ALIVE)
                 if found is None:
-                    found = Parcel((), max(self.position, position))
+                    found = Parcel((), max(self._told, position), view.channel)
                 position = found.position
                 yield found
+                if seat is not None and seat.is_due:
+                    await self._call(self._back, seat.keep)
         finally:
             self.count -= 1
+            self._places -= Counter(place for place, _ in question.places)
             if listener is not None:
                 self._forget(listener)
+            if seat is not None:
+                with suppress(RuntimeError):  # the hub has ended meanwhile
+                    self._back.submit(seat.leave)
             if not self.count:
                 self._rest()
 
@@ -189,7 +216,7 @@ class Hub:
                 self._reader = asyncio.create_task(self._run(), name="jobs-hub")
 
     def _start_at(self, position: int) -> None:
-        self.position = self._floor = position
+        self.position = self._told = self._floor = position
         self._kept.clear()
         self._size = 0
 
@@ -226,7 +253,7 @@ class Hub:
         """What is new in the feed is told; true where there was something."""
         before = self.position
         try:
-            page = await self._read(self._live, self.position, View(), _PAGE)
+            page, items = await self._call(self._live, partial(_new, self.position))
         except FeedGone as gone:
             log.warning("the hub begins anew: %s", gone)
             self._cut_all(gone)
@@ -235,16 +262,20 @@ class Hub:
         except (DatabaseError, InterfaceError) as error:
             log.warning("the hub waits for the database: %s", error)
             return True
-        self._tell(page)
+        await self._tell(page, items)
         if not page.is_end:
             self._bell.set()
         return self.position > before
 
-    def _tell(self, page: feed.Events) -> None:
-        items = [Item(event) for event in page]
+    async def _tell(self, page: feed.Events, items: list[Item]) -> None:
         before, self.position = self.position, page.position
         self._keep(items)
+        # Whoever begins to listen from here on finds the items among those that are kept.
+        begun = time.monotonic()
         for view, members in list(self._views.items()):
+            if time.monotonic() - begun > AT_A_STRETCH:
+                await asyncio.sleep(0)
+                begun = time.monotonic()
             common = list(parcels(items, view, page.position))
             for listener in list(members):
                 found = common
@@ -253,6 +284,7 @@ class Hub:
                     found = list(parcels(rest, view, page.position))
                 if not all(map(listener.give, found)):
                     members.discard(listener)
+        self._told = self.position
 
     def _keep(self, items: list[Item]) -> None:
         for item in items:
@@ -291,6 +323,18 @@ class Hub:
                     sql.close()
 
         return await asyncio.get_running_loop().run_in_executor(pool, acted)
+
+
+def _too_many(question: Question, place: str) -> TooMany:
+    if question.seat is None or question.seat[0] != place:
+        return TooMany("too many listeners")
+    return TooManyOfOne(f"at most {question.seat[1]} sockets at a time: close another one first")
+
+
+def _new(since: int) -> tuple[feed.Events, list[Item]]:
+    """What follows in the feed, put into words: the event loop has other things to do."""
+    page = feed.feed(since, None, None, _PAGE)
+    return page, [Item(event) for event in page]
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobs import events
 from jobs.errors import EventError
 from jobs.events import OF_BATCHES, RESERVED, Event
 from jobs.names import label_problem
+from jobs.operate.permissions import VIEW_JOB
 from jobs.principals import Principal
 
+if TYPE_CHECKING:
+    from jobs.realtime.channels import Channel
+
 OPTIONS = ("since", "topics", "tenant", "batch", "limit", "ticket")
-NEEDED = "view_job"
+NEEDED = VIEW_JOB
 """What an API key has to be allowed for live events; people see their own tenant's in any case."""
 LONGEST = 2**63 - 1_000_000
 LIMIT = 1000
 """Events that one answer to a GET holds at most."""
+MOST_OF_ONE = 100
+"""Listeners of one principal in a process."""
+MOST_OF_TENANT = 1000
+"""Listeners of one tenant in a process, and those with tickets of one principal."""
+LONGEST_LIST = 2000
+"""Characters of an option that names several topics or tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +40,21 @@ class View:
     queues: frozenset[str] | None = None
     is_staff: bool = False
     batch: str = ""
+    keys: frozenset[str] | None = None
+    channel: Channel | None = None
+    """The app's channel that makes the messages; None for the platform's own."""
 
-    def shows(self, event: Event) -> bool:
-        """Whether the event is for this listener, and asked for."""
+    def shows(self, event: Event, *, is_live: bool = True) -> bool:
+        """Return whether to send this event; ``is_live`` is false in a replay."""
+        if self.keys is not None and event.key not in self.keys:
+            return False
+        if not (is_live or self.channel is None or self.channel.is_replayed(event.topic)):
+            return False
         if event.audience != "tenant" and not self.is_staff:
             return False
         if self.tenants is not None and event.tenant not in self.tenants:
             return False
-        if self.topics and not _matcher(self.topics).match(event.topic):
+        if not events.matches(self.topics, event.topic):
             return False
         if self.queues is not None and not _is_of(event, self.queues):
             return False
@@ -62,15 +78,6 @@ def _is_of(event: Event, queues: frozenset[str]) -> bool:
     return found in queues and (bool(event.payload.get("queue")) or scope.startswith("queue:"))
 
 
-@lru_cache(1000)
-def _known(text: str) -> re.Pattern[str]:
-    return re.compile(text)
-
-
-def _matcher(topics: tuple[str, ...]) -> re.Pattern[str]:
-    return _known(events.expression(topics))
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """From where on somebody wants to know, and what."""
@@ -78,6 +85,10 @@ class Question:
     view: View
     since: int | None = None
     limit: int = 100
+    places: tuple[tuple[str, int], ...] = ()
+    """Whose places in a process a listener takes, and how many of them there are."""
+    seat: tuple[str, int] | None = None
+    """The same for one place that is counted over all processes."""
 
 
 def question(asked: Mapping[str, str], who: Principal, since: str | None = None) -> Question:
@@ -90,21 +101,33 @@ def question(asked: Mapping[str, str], who: Principal, since: str | None = None)
         if name not in OPTIONS:
             raise EventError(name[:50], f"is unknown; there are {', '.join(OPTIONS[:-1])}")
     start = since if since is not None else asked.get("since")
+    tenants = _tenants(_words("tenant", asked), who)
+    # Pages that are shown tickets of one key may be those of many people.
+    most = MOST_OF_TENANT if "ticket" in asked else MOST_OF_ONE
     return Question(
         View(
-            events.patterns(_words(asked.get("topics"))),
-            _tenants(_words(asked.get("tenant")), who),
+            events.patterns(_words("topics", asked)),
+            tenants,
             who.scope.queues,
             who.is_staff,
             _batch(asked.get("batch", "")),
         ),
-        None if start is None else _number("since", start, 0, LONGEST),
-        _number("limit", asked.get("limit", "100"), 1, LIMIT),
+        None if start is None else number("since", start, 0, LONGEST),
+        number("limit", asked.get("limit", "100"), 1, LIMIT),
+        (
+            (f"{who.identity} {most}", most),
+            *((f"tenant:{name}", MOST_OF_TENANT) for name in sorted(tenants or ())),
+        ),
     )
 
 
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",")]
+def _words(option: str, asked: Mapping[str, str]) -> list[str] | None:
+    text = asked.get(option)
+    if text is None:
+        return None
+    if len(text) > LONGEST_LIST:
+        raise EventError(option, f"is longer than {LONGEST_LIST} characters")
+    return [word.strip() for word in text.split(",")]
 
 
 def _tenants(asked: Iterable[str] | None, who: Principal) -> frozenset[str] | None:
@@ -123,7 +146,8 @@ def _batch(text: str) -> str:
         raise EventError("batch", "must be the id of a batch") from None
 
 
-def _number(option: str, text: str, least: int, most: int) -> int:
+def number(option: str, text: str, least: int, most: int) -> int:
+    """Return the option's number; raise EventError where it is none, or out of bounds."""
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
         raise EventError(
             option, f"must be a whole number from {least} to {most}, got {text[:30]!r}"

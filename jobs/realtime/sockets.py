@@ -1,24 +1,30 @@
-"""``/ws/events``: the feed through a WebSocket.
+"""Sockets: ``/ws/events``, and those of the channels of apps.
 
-The first message is ``{"type": "events", "position": …, "events": []}``: where one begins. Such
-messages come as keep-alives, too. What a client sends is not read.
+The first message says where one begins; at ``/ws/events`` it is
+``{"type": "events", "position": …, "events": []}``. Such messages come as keep-alives, too. What a
+client sends is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any
 
 from channels.consumer import AsyncConsumer
+from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
-from django.http import HttpRequest
 
-from jobs.realtime.access import find_principal, request_of
-from jobs.realtime.answers import TROUBLES, NobodyKnown, answer
+from jobs.realtime.access import principal_of, request_of
+from jobs.realtime.answers import TROUBLES, answer
+from jobs.realtime.channels import Channel
 from jobs.realtime.hub import hub
-from jobs.realtime.questions import View, question
+from jobs.realtime.questions import Question, View, question
+from jobs.realtime.refusals import NobodyKnown
 from jobs.realtime.staying import Stay
+
+log = logging.getLogger("jobs.realtime")
 
 STALL = 30.0
 """Seconds in which a client takes a message, or is gone."""
@@ -28,6 +34,9 @@ class Events(AsyncConsumer):  # type: ignore[misc]
     """One client."""
 
     _telling: asyncio.Task[None] | None = None
+
+    def __init__(self, channel: Channel | None = None) -> None:
+        self._channel = channel
 
     async def websocket_connect(self, _: dict[str, Any]) -> None:
         # A browser is shown the code and the reason only of sockets that were open.
@@ -53,33 +62,41 @@ class Events(AsyncConsumer):  # type: ignore[misc]
             await self._close(4408, "too slow")
         except OSError:
             pass  # the client is gone
+        except Exception:
+            log.exception("a socket failed")
+            await self._close(1011, "internal error")
 
     async def _tell_all(self) -> None:
-        request = request_of(self.scope)
-        who = await _known(request)
-        asked = question(request.GET, who)
+        asked = await database_sync_to_async(self._asked)()
+        if asked is None:
+            raise NobodyKnown
         stay = Stay(asked.view, self._again)
         stream = hub().listen(asked)
         try:
             async for parcel in stream:
                 async with asyncio.timeout(STALL):
-                    await self.send({"type": "websocket.send", "text": parcel.message})
+                    for text in parcel.messages:
+                        await self.send({"type": "websocket.send", "text": text})
                 await stay.check()
         finally:
             await stream.aclose()
 
     async def _again(self) -> View | None:
-        request = request_of(self.scope, is_again=True)
-        who = await find_principal(request)
-        return None if who is None else question(request.GET, who).view
+        asked = await database_sync_to_async(self._asked)(is_again=True)
+        return None if asked is None else asked.view
+
+    def _asked(self, *, is_again: bool = False) -> Question | None:
+        """Return what the client asks for; None if it is not authenticated."""
+        request, channel = request_of(self.scope, is_again=is_again), self._channel
+        if channel is None:
+            who = principal_of(request)
+            return None if who is None else question(request.GET, who)
+        if (who := principal_of(request, channel.needs)) is None:
+            return None
+        path = self.scope.get("url_route", {}).get("kwargs", {})
+        return channel.question(request.GET, path, who)
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(TimeoutError, OSError):  # who takes nothing is not told either
             async with asyncio.timeout(STALL):
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})
-
-
-async def _known(request: HttpRequest) -> Any:
-    if (who := await find_principal(request)) is None:
-        raise NobodyKnown
-    return who

@@ -6,8 +6,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 
-from jobs.realtime.answers import NobodyKnown
 from jobs.realtime.questions import View
+from jobs.realtime.refusals import NobodyKnown
 
 CHECK = 60.0
 """Seconds after which it is asked again whether somebody may listen."""

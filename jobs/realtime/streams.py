@@ -28,7 +28,9 @@ def page(asked: Question) -> tuple[list[Event], int]:
     found: list[Event] = []
     for _ in range(_SCANS):
         read = feed.feed(since, view.topics or None, view.tenants_to_read, feed.LIMIT)
-        for event in filter(view.shows, read):
+        for event in read:
+            if not view.shows(event, is_live=False):
+                continue
             found.append(event)
             if len(found) == asked.limit:
                 return found, event.position

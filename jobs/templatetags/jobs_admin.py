@@ -14,6 +14,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from jobs.operate.permissions import VIEW_JOB
+
 register = template.Library()
 
 
@@ -95,7 +97,7 @@ def jobs_overview(context: Context) -> SafeString:
 
     request = context["request"]
     who = principal(request)
-    if not who.may("view_job") or who.scope.tenants is not None:
+    if not who.may(VIEW_JOB) or who.scope.tenants is not None:
         return SafeString("")
     data = overview.build(request, str(context.get("jd_site", "admin")))
     return SafeString(render_to_string("jobs/admin/overview_block.html", data, request))

@@ -85,6 +85,8 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "exclusive": "slot/",
         "breakers": "breaker/",
         "breaker": "breaker/meta/change/",
+        "meters": "meter/",
+        "meter": "meter/binance/change/",
         "effects": "effect/",
         "effect": f"effect/{ids['effect']}/change/",
     }
@@ -109,7 +111,13 @@ FOR_VIEWERS = {
 """Pages as somebody sees them who may only look, by the name of the page."""
 EMPTY = ("overview", "jobs", "bulks", "letters", "batches", "queues", "workers", "schedules",
          "blackouts", "outbox", "keys", "webhooks", "views", "audit", "pauses", "limits",
-         "exclusive", "breakers", "effects")  # fmt: skip
+         "exclusive", "breakers", "meters", "effects")  # fmt: skip
 """Pages that have something to say where there is nothing yet."""
 NAMES = list(screens(dict.fromkeys(IDS, "")))
 """Every screen."""
+DIFFERING = {
+    *("overview", "jobs", "jobs-failed", "job-failed", "job-retry", "job-edit", "bulk-confirm"),
+    *("bulk", "letter", "batch", "queue", "queue-limit", "worker", "schedule-new", "blackout-new"),
+    *("event", "key-new", "webhook", "views", "audit-entry", "breaker", "nothing-here"),
+}
+"""One screen of each kind: enough where only the theme or the version of Django is another."""

@@ -61,10 +61,14 @@ def test_pages_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrong_query_and_a_missing_permission_are_refused(client: Client) -> None:
     user = User.objects.create_user("vic", is_staff=True)
-    user.user_permissions.add(Permission.objects.get(codename="view_job"))
+    user.user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="view_job")
+    )
     client.force_login(user)
     assert post(client, format="csv").status_code == 403
-    user.user_permissions.add(Permission.objects.get(codename="run_bulk"))
+    user.user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="run_bulk")
+    )
     client.force_login(User.objects.get(pk=user.pk))
     answer = post(client, format="csv", query="knd:x")
     assert answer.status_code == 422 and "knd" in answer.content.decode()

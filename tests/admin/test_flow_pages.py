@@ -46,12 +46,18 @@ def a_breaker() -> Any:
     return Breaker.objects.create(name="meta:page:7", state="open", last_error="Timeout: 30").pk
 
 
+def a_meter() -> Any:
+    jobs.meter("binance", "6000/m").take()
+    return "binance"
+
+
 ROWS = {
     "effect": (an_effect, "smtp"),
     "pause": (a_pause, "the disk is full"),
     "limiter": (a_limit, "kind:test.noop"),
     "slot": (a_slot, "agent:42"),
     "breaker": (a_breaker, "meta:page:7"),
+    "meter": (a_meter, "binance"),
 }
 
 
@@ -132,5 +138,7 @@ def test_only_who_may_view_sees_anything(client: Client, model: str) -> None:
     user = User.objects.create_user("staff", is_staff=True)
     client.force_login(user)
     body(client, f"/admin/jobs/{model}/", 403)
-    user.user_permissions.add(Permission.objects.get(codename=f"view_{model}"))
+    user.user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename=f"view_{model}")
+    )
     body(client, f"/admin/jobs/{model}/")

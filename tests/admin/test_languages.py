@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,10 +12,12 @@ from django.test import Client
 from django.utils import translation
 
 import jobs
+from jobs.admin.declared import form_of
+from jobs.admin.limits import LimitForm
 from jobs.admin.refusals import TEXTS, in_words
-from jobs.errors import Changed, Denied, KeyTaken, NotAllowed, TooSlow, UnknownJob
+from jobs.errors import Changed, Denied, InvalidOption, KeyTaken, NotAllowed, TooSlow, UnknownJob
 from jobs.models import Bulk, BulkItem, Job, Slot
-from jobs.operate import bulk, pauses
+from jobs.operate import bulk, pauses, queues, verbs
 from jobs.operate.bulkacts import CLOSED, MOVED
 from jobs.operate.bulkplans import ACTIONS, obstacle
 from jobs.operate.explain import explain
@@ -114,14 +117,14 @@ def test_a_refusal_is_told_in_the_readers_language(said: Any, language: str) -> 
 
 def test_every_reason_for_passing_by_is_one_of_the_texts() -> None:
     reasons = {
-        obstacle(action, state, kind, letter, may)
+        obstacle(action, state, kind, has_letter, is_replayed)
         for action in ACTIONS
         for state in ("running", "failed", "succeeded", "pending")
-        for kind in ("jobs.bulk", "a.b")
-        for letter in (None, 1)
-        for may in (True, False)
+        for kind in ("jobs.bulk", "test.internal", "test.unreplayable", "a.b")
+        for has_letter in (True, False)
+        for is_replayed in (True, False)
     } - {""}
-    assert len(reasons) > 5
+    assert len(reasons) > 7
     with translation.override("it"):
         assert [reason for reason in reasons if in_words(reason) == reason] == []
 
@@ -152,3 +155,30 @@ def test_a_bulk_operation_tells_what_it_passed_by_and_why_it_rests(admin_client:
 def test_a_form_says_in_the_readers_language_why_it_refuses(admin_client: Client) -> None:
     url = f"/admin/jobs/bulk/do/start/?action=retry&_selected={uuid4()}"
     assert "nessun job" in admin_client.get(url, headers=ITALIAN).content.decode()
+
+
+def test_what_is_wrong_with_a_value_is_said_in_the_readers_language() -> None:
+    [parameter] = [one for one in verbs.of(queues.set_limit).parameters if one.name == "at_once"]
+    with pytest.raises(InvalidOption) as caught:
+        parameter.checked(0)
+    assert in_words(caught.value) == "at_once: must be at least 1"
+    with translation.override("it"):
+        assert in_words(caught.value) == "at_once: deve essere almeno 1"
+
+
+def test_a_form_of_a_declaration_speaks_the_readers_language() -> None:
+    form = form_of(verbs.of(pauses.pause))()
+    assert form.fields["until"].label == "Until"
+    with translation.override("it"):
+        assert str(form.fields["until"].label) == "Fino a"
+    limit: Any = form_of(verbs.of(queues.set_limit))().fields["at_once"]
+    assert (limit.min_value, limit.max_value) == (1, 1_000_000)
+
+
+def test_words_of_a_form_change_no_bound() -> None:
+    fields: Any = LimitForm(row=SimpleNamespace(pk="default")).fields
+    assert list(fields) == ["scope", "at_once", "rate", "burst", "until", "reason"]
+    assert (fields["at_once"].min_value, fields["rate"].max_length) == (1, 40)
+    assert not LimitForm(
+        {"scope": "queue:default", "at_once": "0", "reason": "x"}, row=SimpleNamespace(pk="default")
+    ).is_valid()

@@ -56,12 +56,12 @@ def addresses(ids: dict[str, Any]) -> Iterator[str]:
             if not isinstance(pattern, URLPattern) or not pattern.name:
                 continue
             if pattern.name.endswith("_act"):
-                told = CAUSE_ACTS if pattern.name == "jobs_cause_act" else page.acts
+                told = CAUSE_ACTS if pattern.name == "jobs_cause_act" else page.row_acts()
                 where = ids["cause"] if pattern.name == "jobs_cause_act" else key
                 for act in told:
                     yield reverse(f"admin:{pattern.name}", args=[where, act.name])
             elif pattern.name.endswith("_make"):
-                for act in page.list_acts:
+                for act in page.new_acts():
                     yield reverse(f"admin:{pattern.name}", args=[act.name])
             elif not pattern.pattern.converters:
                 yield reverse(f"admin:{pattern.name}")

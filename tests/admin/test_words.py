@@ -140,7 +140,9 @@ def test_a_payload_is_seen_only_with_its_permission(client: Client) -> None:
     pages = ["job/", f"job/{job.id}/change/", f"job/{job.id}/change/?_fragment=jd-job"]
     for page in pages:
         assert SECRET not in client.get(f"/admin/jobs/{page}").content.decode()
-    user.user_permissions.add(Permission.objects.get(codename="view_payload"))
+    user.user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="view_payload")
+    )
     assert SECRET in client.get(f"/admin/jobs/{pages[1]}").content.decode()
 
 

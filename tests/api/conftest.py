@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from jobs.operate import apikeys
 from jobs.principals import every_permission
 from tests.jobs.conftest import set_clock  # noqa: F401 - a fixture
 from tests.privacy import vault
+from tests.redis import forget_counts
 
 
 class Caller:
@@ -55,9 +55,9 @@ def fresh_counts(settings: Any) -> Iterator[None]:
         "WEBHOOKS": True,
         "API_RATES": {"read": "100000/m", "write": "100000/m", "refused": "100000/m"},
     }
-    cache.clear()
+    forget_counts()
     yield
-    cache.clear()
+    forget_counts()
 
 
 @pytest.fixture

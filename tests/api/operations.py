@@ -22,6 +22,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "effect_resolve": {"how": "resend"},
     "breaker_reset": {"name": "theirs"},
     "breaker_open": {"name": "theirs"},
+    "meter_reopen": {"name": "theirs"},
     "pause_scope": {"scope": "tenant:other"},
     "resume_scope": {"scope": "tenant:other"},
     "schedule_create": {
@@ -36,6 +37,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "schedule_backfill": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
     "limit_set": {"scope": "queue:default", "at_once": 1},
     "limit_end_override": {"scope": "queue:default"},
+    "limit_reopen": {"scope": "key:test.noop|theirs"},
     "limit_remove": {"scope": "queue:default"},
     "queue_override": {"until": "2099-01-01T00:00:00Z", "at_once": 1},
     "batch_note": {"text": "a note"},

@@ -12,7 +12,7 @@ from django.db import connection, connections
 from django.test import Client
 
 import jobs
-from jobs.api import endpoints, waiting
+from jobs.api import guarding, waiting
 from jobs.models import Answer, Job
 from jobs.operate import batchacts, pauses, schedules, ways
 from jobs.testing import freeze_clock
@@ -212,7 +212,7 @@ def test_numbers_are_told(root: Caller) -> None:
     "path",
     [
         "/stats/overview",
-        "/jobs?query=kind:test.echo",
+        "/jobs?query=priority:77",
         "/jobs/{waiting}/explain",
         "/jobs?query=knd:x",
         "/queues/no.such",
@@ -269,7 +269,7 @@ def test_a_flood_of_keys_is_kept_only_as_far_as_one_may_ask(settings: Any) -> No
 
 
 def test_a_read_that_takes_too_long_is_ended(root: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "READ_TIMEOUT", "100ms")
+    monkeypatch.setattr(guarding, "READ_TIMEOUT", "100ms")
     other = connection.copy()
     try:
         other.set_autocommit(False)

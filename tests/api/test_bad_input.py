@@ -31,7 +31,8 @@ def test_a_body_sets_no_column_that_it_does_not_know(root: Caller, name: str) ->
 RAW: dict[str, tuple[bytes, int]] = {
     "no JSON": (b"{", 400),
     "no UTF-8": (b'{"kind": "\xff"}', 400),
-    "a deep list": (b"[" * 100_000, 400),
+    "a deep list": (b"[" * 20_000, 400),
+    "a list too deep to be parsed": (b"[" * 100_000, 413),
     "a deep object": (b'{"payload":' + b'{"a":' * 50 + b"1" + b"}" * 51, 400),
     "too much": (b'{"kind": "' + b"x" * 1_100_000 + b'"}', 413),
     "NUL": (b'{"kind": "test.noop", "payload": {"data": "\\u0000"}}', 422),
@@ -119,6 +120,14 @@ def test_a_rule_of_the_clock_that_cannot_be_is_refused(root: Caller, cron: str) 
     body = {"name": "n", "kind": "test.noop", "cron": cron, "reason": "a test"}
     assert root("POST", "/schedules", body).status_code == 422
     assert factories.sql("SELECT 1 FROM jobs_schedule WHERE name = 'n'") == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/nowhere", "/nowhere/%0A", "/webhooks/%0A1", "/emails/%0A/x"])
+def test_an_unknown_path_is_a_problem(root: Caller, method: str, path: str) -> None:
+    response = root(method, path)
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == "application/problem+json"
 
 
 def test_a_fault_of_ours_tells_nothing(root: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

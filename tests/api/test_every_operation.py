@@ -28,6 +28,8 @@ def ids(op: Op) -> str:
 
 FOR_ALL = {"me", "event_list", "event_stream", "event_ticket"}
 """Whoever is known may ask these about himself and his own; tests/realtime says how far."""
+OF_ONESELF = {op.id for op in operations.ALL if op.id.startswith("trading_")}
+"""Users do these with their own data; tests/trading/test_api.py says how far."""
 COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
@@ -38,7 +40,8 @@ def test_the_committed_document_is_that_of_the_code() -> None:
 
 def test_no_two_schemas_share_a_name() -> None:
     """The document keeps one schema of each name, whatever the operations mean by it."""
-    ours = [one for one in set(schemas(Schema)) if one.__module__.startswith(("jobs.", "emailgw."))]
+    apps = ("jobs.", "emailgw.", "operations.", "publisher.", "trading.")
+    ours = [one for one in set(schemas(Schema)) if one.__module__.startswith(apps)]
     names = [one.__name__ for one in ours]
     assert sorted(names) == sorted(set(names))
     assert len(names) > 150
@@ -54,7 +57,9 @@ def test_operations_have_ids_of_their_own_and_known_permissions() -> None:
     names = [op.id for op in operations.ALL]
     assert len(names) == len(set(names)) > 110
     assert {op.needs for op in operations.ALL} <= every_permission() | {""}
-    assert {op.id for op in operations.ALL if not op.needs} == operations.OPEN | FOR_ALL
+    assert {
+        op.id for op in operations.ALL if not op.needs
+    } == operations.OPEN | FOR_ALL | OF_ONESELF
 
 
 def test_nobody_is_let_in_by_an_operation_without_login() -> None:
@@ -97,6 +102,7 @@ OWN = {
 ELSEWHERE = {
     "event_ticket",
     "breaker_list",
+    "meter_list",
     "queue_list",
     "limit_list",
     "me",

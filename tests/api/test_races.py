@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from jobs.api import idempotency
 from jobs.models import Answer, Job
 from tests.api.conftest import Caller
 from tests.jobs import factories
@@ -81,7 +82,7 @@ def test_a_key_may_be_demanded(settings: Any) -> None:
     settings.JOBS = {**settings.JOBS, "API_NEEDS_IDEMPOTENCY_KEY": True}
     root = Caller()
     response = root("POST", "/jobs", NOOP)
-    assert (response.status_code, response.data["code"]) == (400, "idempotency-key-missing")
+    assert (response.status_code, response.data["code"]) == (428, "idempotency-key-missing")
     for key in ("", "a b", "x" * 256, "ü"):
         assert root("POST", "/jobs", NOOP, Idempotency_Key=key).status_code == 400
 
@@ -101,7 +102,8 @@ def test_whoever_comes_while_it_is_under_way_shall_come_again() -> None:
     place = [f"{root.key.name} ({root.key.prefix})", "POST", "/api/v1/jobs", "busy"]
     with transaction.atomic():
         factories.sql(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0x6964656d))", ["\n".join(place)]
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))",
+            ["\n".join(place), idempotency.LOCK],
         )
         [answer] = at_once(1, lambda _: root("POST", "/jobs", NOOP, Idempotency_Key="busy"))
     assert (answer.status_code, answer["Retry-After"]) == (409, "1")

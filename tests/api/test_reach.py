@@ -68,7 +68,7 @@ def test_the_platforms_own_jobs_are_not_made_over_the_api(root: Caller, path: st
     answer = root("POST", path.format(id=batch), body)
 
     assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
-    assert "one of the platform's own jobs" in answer.data["detail"]
+    assert "is an internal kind" in answer.data["detail"]
     assert not Job.objects.exists() and not Schedule.objects.exists()
 
 

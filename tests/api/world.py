@@ -34,6 +34,7 @@ def made() -> dict[str, Any]:
     key = apikeys.create("theirs", ["view_job"], tenants=[TENANT], by="tests", reason="a test").key
     operation = bulk.start("cancel", ids=[pending], by="tests", reason="a test")
     factories.sql("INSERT INTO jobs_breaker (name) VALUES ('theirs')")
+    jobs.meter("theirs", "5/m").close(3600)
     factories.sql("INSERT INTO jobs_worker (name, queues) VALUES ('other-worker', '{default}')")
     [(cause,)] = factories.sql("SELECT fingerprint FROM jobs_deadletter WHERE id = %s", [letter])
     webhook = _webhook()
@@ -57,7 +58,7 @@ def made() -> dict[str, Any]:
 
 def _webhook() -> dict[str, Any]:
     found = Webhook.objects.create(
-        tenant=TENANT, url="https://a.example.com/", topics=["*"], expression=".*",
+        tenant=TENANT, url="https://a.example.com/", topics=["*"],
         secrets=[{"secret": "whsec_b3RoZXI=", "until": None}],
     )  # fmt: skip
     delivery = WebhookDelivery.objects.create(
@@ -86,6 +87,7 @@ def fingerprint() -> list[Any]:
         "SELECT id, revoked_at, secret_hash FROM jobs_apikey",
         "SELECT id, state FROM jobs_bulk",
         "SELECT name, state FROM jobs_breaker",
+        "SELECT name, closed_until FROM jobs_meter",
         "SELECT scope FROM jobs_pause",
         "SELECT scope, at_once, override_until FROM jobs_limiter WHERE NOT is_declared",
         "SELECT name, asked FROM jobs_worker",

@@ -12,10 +12,10 @@ TITLE = "## Every command\n"
 
 def table() -> str:
     """Every command with what it takes and what it does, as Markdown."""
-    from jobs.management.commands.jobs import VERBS
+    from jobs.management.commands.jobs import commands
 
     lines = ["| Command | Takes | What it does |", "|---|---|---|"]
-    for verb in VERBS.values():
+    for verb in commands().values():
         parser = ArgumentParser(prog=verb.name)
         verb.add_arguments(parser)
         lines += [f"| `{name}` | {takes} | {words} |" for name, takes, words in _rows(parser, verb)]

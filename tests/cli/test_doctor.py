@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
 import jobs
+from jobs import versions
 from jobs.engine import leases, rq
 from jobs.ids import uuid7
 from jobs.operate import environment
 from jobs.operate.environment import Finding, findings
+from tests.jobs import factories
+from tests.redis import redis_at
 from tests.specimens.handlers import Noop
 
 pytestmark = pytest.mark.django_db
@@ -93,11 +100,11 @@ def test_a_queue_with_work_and_no_executor_is_named() -> None:
 
 
 def test_a_dispatcher_that_announced_itself_is_counted() -> None:
-    rq.client().delete(rq.DISPATCHERS)
+    rq.client().delete(rq.dispatchers_key())
     assert finding("dispatchers").level == "warning"
     rq.note_dispatcher("tester")
     assert finding("dispatchers").detail == "1 live"
-    rq.client().delete(rq.DISPATCHERS)
+    rq.client().delete(rq.dispatchers_key())
 
 
 def test_an_eviction_policy_is_warned_of() -> None:
@@ -108,6 +115,44 @@ def test_an_eviction_policy_is_warned_of() -> None:
     finally:
         rq.client().config_set("maxmemory-policy", before)
     assert finding("redis_policy").level == "ok"
+
+
+@contextmanager
+def limited(*rules: str) -> Iterator[None]:
+    """Redis knows this process as a user with these rights."""
+    redis, url = rq.client(), urlsplit(settings.RQ_QUEUES["default"]["URL"])
+    redis.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">word", *rules)  # type: ignore[no-untyped-call]
+    at = url.netloc.rpartition("@")[2]
+    try:
+        with redis_at(urlunsplit(url._replace(netloc=f"limited:word@{at}"))):
+            yield
+    finally:
+        rq.client().acl_deluser("limited")
+
+
+def test_a_redis_that_tells_nothing_of_itself_is_a_warning() -> None:
+    with limited("~*", "&*", "+@all", "-info"):
+        assert finding("redis").level == "warning"
+        assert finding("redis_commands").level == "ok"
+        assert doctor() == 0
+
+
+def test_a_redis_that_runs_no_scripts_is_an_error() -> None:
+    with limited("~*", "&*", "+@all", "-evalsha", "-eval"):
+        found = finding("redis_commands")
+        assert (found.level, "evalsha" in found.detail) == ("error", True)
+        assert doctor() == 1
+
+
+def test_keys_that_redis_denies_are_an_error() -> None:
+    with limited("~others:*", "&*", "+@all"):
+        assert finding("redis_commands").level == "error"
+
+
+def test_the_rehearsal_leaves_nothing_behind() -> None:
+    before = set(rq.client().scan_iter("*"))
+    assert finding("redis_commands").level == "ok"
+    assert not [key for key in set(rq.client().scan_iter("*")) - before if b"probe" in key]
 
 
 def test_a_redis_that_is_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,15 +168,73 @@ def test_a_redis_that_is_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_pickling_serializer_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rq, "serializer", lambda: "")
-    assert finding("rq_serializer").level == "warning"
+def test_workers_of_rq_itself_are_warned_of() -> None:
+    assert finding("rq_workers").level == "ok"
+    ours = rq.JobsWorker("ours", ["default"], int)
+    ours.announce()
+    key = "rq:worker:a-stock-one"
+    rq.client().hset(key, "queues", "default")
+    rq.client().sadd("rq:workers", key, "rq:worker:a-dead-one")
+    try:
+        found = finding("rq_workers")
+        assert (found.level, found.detail) == ("warning", "1 of RQ's own workers: a-stock-one")
+    finally:
+        rq.client().delete(key)
+        rq.client().srem("rq:workers", key, "rq:worker:a-dead-one")
+        ours.register_death()  # type: ignore[no-untyped-call]
+
+
+def test_ids_of_a_copy_of_the_database_are_warned_of() -> None:
+    mine = factories.a_job("queued")
+    run("INSERT INTO jobs_queue (name) VALUES ('default') ON CONFLICT DO NOTHING")
+    rq.client().delete(rq.queue_key("default"))  # what other tests have left there
+    rq.push("default", [mine])
+    try:
+        assert finding("redis_ids").level == "ok"
+        rq.push("default", [uuid7()])
+        assert finding("redis_ids").detail == "1 are of no job that is here"
+        assert finding("redis_ids").level == "warning"
+    finally:
+        rq.client().delete(rq.queue_key("default"), rq._seq_key("default"))
 
 
 def test_commits_that_do_not_wait_for_the_disk_are_warned_of() -> None:
     assert finding("durability").level == "ok"
     run("SET LOCAL synchronous_commit = off")
     assert finding("durability").level == "warning"
+
+
+def test_a_database_that_takes_no_writes_is_an_error() -> None:
+    assert finding("writable").level == "ok"
+    with transaction.atomic():
+        run("SET TRANSACTION READ ONLY")
+        assert finding("writable").level == "error"
+        transaction.set_rollback(True)
+
+
+def test_more_connections_than_there_are_is_an_error_that_says_how_many() -> None:
+    before = finding("connections")
+    assert before.level == "ok", before
+    available = int(before.detail.split()[-3])
+    leases.open_lease(uuid7(), "tester", ["default"], available)
+    leases.open_lease(uuid7(), "tester", ["default"], 8)
+    found = finding("connections")
+    assert found.level == "error"
+    needed = (available + 2) + (8 + 2) + 1
+    assert f"workers and dispatchers need {needed}" in found.detail
+    others = int(found.detail.split(" others hold ")[1].split(",")[0])
+    assert f"by {needed + others - available} or more" in found.remedy
+
+
+def test_a_pooler_has_connections_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "PREPARE": False}
+    monkeypatch.setattr(environment, "_backend_pid", lambda: -1)
+    leases.open_lease(uuid7(), "tester", ["default"], 10_000)
+    assert finding("connections").level == "ok"
+    settings.JOBS = {**settings.JOBS, "PREPARE": True}
+    assert "unset JOBS['PREPARE']" in finding("connections").remedy
 
 
 def test_a_missing_migration_is_an_error() -> None:
@@ -159,6 +262,15 @@ def test_clocks_that_disagree_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> 
     assert finding("clock").level == "warning"
 
 
-def test_an_old_postgresql_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "OLDEST_SERVER", 990000)
-    assert finding("postgresql").level == "error"
+@pytest.mark.parametrize(
+    ("constant", "name", "title"),
+    [("POSTGRESQL", "postgresql", "PostgreSQL"), ("REDIS", "redis", "Redis")],
+)
+def test_an_old_server_is_an_error(
+    constant: str, name: str, title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert finding(name).level == "ok"
+    monkeypatch.setattr(versions, constant, (99, 1))
+    assert finding(name).level == "error"
+    assert finding(name).remedy.startswith(f"{title} ")
+    assert finding(name).remedy.endswith("is too old: 99.1 or newer is needed")

@@ -43,7 +43,7 @@ def respond(request: Any) -> list[str]:
     if isinstance(request, dict) and "cancel" not in request:
         from jobs.operate import bulk
 
-        who = {"by": "somebody", "reason": "to see what becomes of it"}
+        who: dict[str, Any] = {"by": "somebody", "reason": "to see what becomes of it"}
         if "abort" in request:
             return [bulk.abort(UUID(request["abort"]), **who).state]
         care = bulk.Care(**request.get("care", {}))

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,9 +19,11 @@ import psutil
 import psycopg
 import redis
 
-from config.embedded import Postgres, Valkey
+from config.embedded import private_postgres, private_redis
+from jobs.engine import marks
 from tests.architecture.sources import DOMAIN_APPS
-from tests.integration import checks
+from tests.integration import begun, checks
+from tests.integration.forkserver import Forked, ForkServer
 from tests.wait import PATIENCE, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -30,11 +32,13 @@ QUICK = {"LEASE": 2.0, "HEARTBEAT": 0.5, "DRAIN": 5.0}
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 TABLES = (
     "jobs_job, jobs_lease, jobs_queue, jobs_schedule, jobs_batch, jobs_dependency, jobs_key, "
-    "jobs_slot, jobs_limiter, jobs_pause, jobs_closure, jobs_outbox, jobs_feed, "
+    "jobs_slot, jobs_limiter, jobs_meter, jobs_pause, jobs_closure, jobs_outbox, jobs_feed, "
     "jobs_feed_head, jobs_worker, jobs_bulk, jobs_cause, jobs_causeseen, jobs_webhook, "
-    "jobs_webhookdelivery, jobs_search, jobs_apikey, jobs_savedview, effects"
+    "jobs_webhookdelivery, jobs_search, jobs_apikey, jobs_savedview, jobs_metric, effects"
 )
 """All that a test may leave behind."""
+OURS = "(application_name = 'jobdesk' OR starts_with(application_name, 'jobs:'))"
+"""The connections of the fleet's processes."""
 Row = tuple[Any, ...]
 Wanted = tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -42,19 +46,8 @@ Wanted = tuple[str, dict[str, Any], dict[str, Any]]
 class Program:
     """A process of the fleet, with its log."""
 
-    def __init__(self, name: str, arguments: Sequence[str], env: dict[str, str], log: Path) -> None:
-        self.name, self.log = name, log
-        with log.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=CHECKOUT,
-                env=env,
-                stdin=subprocess.PIPE if name == "client" else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if name == "client" else file,
-                stderr=file,
-                text=True,
-                start_new_session=True,
-            )
+    def __init__(self, name: str, process: subprocess.Popen[str] | Forked, log: Path) -> None:
+        self.name, self.log, self._process = name, log, process
         self._seen: set[psutil.Process] = set()
 
     @property
@@ -140,12 +133,16 @@ class Fleet:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="jobdesk-fleet-")).resolve()
         self.folder.chmod(0o711)
+        self.begun = self.folder / "begun"
         # A crash of a server loses nothing that the kernel has been given: no need to fsync.
-        self.postgres = Postgres(self.folder / "pg", {"fsync": "off", "shared_buffers": "32MB"})
-        self.valkey = Valkey(self.folder / "vk")
+        tuned = {"fsync": "off", "shared_buffers": "32MB"}
+        self.postgres = private_postgres(self.folder / "pg", tuned)
+        self.valkey = private_redis(self.folder / "vk")
         self.programs: list[Program] = []
+        self._forks: tuple[ForkServer, ForkServer] | None = None
         self._client: Program | None = None
         self._connection: psycopg.Connection[Row] | None = None
+        self._options: dict[str, str] = {}
         self._count = 0
 
     # ---- servers
@@ -166,7 +163,9 @@ class Fleet:
         """Nothing is left of servers, processes and files."""
         self.end_programs()
         self._end_client()
-        self._forget_connection()
+        self.forget_connection()
+        for server in self._forks or ():
+            server.stop()
         self.postgres.remove()
         self.valkey.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -174,6 +173,8 @@ class Fleet:
     def reset(self) -> None:
         """As after ``start``: no process, no job, nothing in Redis."""
         self.end_programs()
+        shutil.rmtree(self.begun, ignore_errors=True)
+        self.begun.mkdir()
         for server in (self.postgres, self.valkey):
             if not server.alive:
                 server.start()
@@ -184,18 +185,22 @@ class Fleet:
     def redis(self) -> redis.Redis:
         return redis.Redis.from_url(self.valkey.url)
 
+    def key(self, *parts: str) -> str:
+        """A key in Redis that belongs to the fleet's database."""
+        return ":".join(("jobs", marks.ask(self.query), *parts))
+
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """The rows of a statement, on a connection that lives as long as the server lets it."""
         try:
             return self._query(statement, parameters)
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            self._forget_connection()
+            self.forget_connection()
             return self._query(statement, parameters)
 
     def _query(self, statement: str, parameters: Sequence[Any]) -> list[Row]:
         if self._connection is None:
             self._connection = psycopg.connect(
-                self.postgres.url, autocommit=True, application_name="observer"
+                self.postgres.direct_url, autocommit=True, application_name="observer"
             )
         # No parameters, no placeholders: the statement may then hold a per cent sign.
         cursor = self._connection.execute(statement.encode(), parameters or None)
@@ -205,23 +210,20 @@ class Fleet:
         [(found,)] = self.query(statement, parameters)
         return found
 
-    def _forget_connection(self) -> None:
+    def forget_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def backends(self) -> int:
         """How many connections the fleet has to PostgreSQL."""
-        count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jobdesk'"
+        count = f"SELECT count(*) FROM pg_stat_activity WHERE {OURS}"  # noqa: S608 - a constant
         return int(self.value(count))
 
     def terminate_backends(self) -> int:
         """Every connection of the fleet to PostgreSQL is broken; answers how many there were."""
         return len(
-            self.query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE application_name = 'jobdesk'"
-            )
+            self.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}")  # noqa: S608 - a constant
         )
 
     # ---- processes
@@ -240,16 +242,16 @@ class Fleet:
         name = f"d{self._count}"
         return self.manage(name, "jobs", "dispatch", f"--name={name}", **options)
 
-    def rqworker(self, *arguments: str, **options: Any) -> Program:
-        """RQ's own worker, as django-rq starts it."""
-        return self.manage(
-            f"rq{self._count}",
-            "rqworker",
-            "default",
-            "--serializer=rq.serializers.JSONSerializer",
-            *arguments,
-            **options,
-        )
+    @contextmanager
+    def connecting(self, options: str) -> Iterator[None]:
+        """Give all processes that begin meanwhile these options of a session."""
+        self._end_client()
+        self._options = {"PGOPTIONS": options}
+        try:
+            yield
+        finally:
+            self._end_client()
+            self._options = {}
 
     def manage(
         self,
@@ -260,11 +262,31 @@ class Fleet:
         unready: bool = False,
     ) -> Program:
         """A management command with JOBS settings and environment of its own."""
+        return self.program(name, "manage.py", *arguments, jobs=jobs, env=env)
+
+    def program(
+        self,
+        name: str,
+        *arguments: str,
+        jobs: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Program:
+        """Run a script with these arguments, and JOBS settings and environment of its own."""
         self._count += 1
         full = self._environment({**QUICK, **(jobs or {})}, env)
-        program = Program(name, ["manage.py", *arguments], full, self.folder / f"{name}.log")
+        log = self.folder / f"{name}.log"
+        log.touch()  # the process opens it a moment later than it may be read
+        program = Program(name, self._fork(arguments, full, log), log)
         self.programs.append(program)
         return program
+
+    def _fork(self, arguments: Sequence[str], env: dict[str, str], log: Path) -> Forked:
+        """A process; most have the usual environment, and find the whole project imported."""
+        usual = self._environment(QUICK)
+        if self._forks is None:
+            loaded = ForkServer(usual)
+            self._forks = loaded, ForkServer(usual, loaded.libraries)
+        return self._forks[env != usual].start(arguments, env, log)
 
     def executors(self, program: Program) -> list[int]:
         """The pids of the living executors of a worker."""
@@ -299,6 +321,8 @@ class Fleet:
             "SECRET_KEY": "of-a-fleet",
             "DEBUG": "off",
             "FLEET_JOBS": json.dumps(jobs),
+            begun.FOLDER: str(self.begun),
+            **self._options,
             **(env or {}),
         }
 
@@ -331,17 +355,27 @@ class Fleet:
     def _ask(self, request: list[Wanted] | dict[str, Any] | str) -> list[str]:
         if self._client is None or not self._client.alive:
             self._end_client()
-            self._client = Program(
-                "client",
-                ["-m", "tests.integration.client"],
-                self._environment(QUICK),
-                self.folder / "client.log",
-            )
+            self._client = self._start_client()
         line = self._client.ask(json.dumps(request))
         answer: Any = json.loads(line) if line else {"error": self._client.logged()[-2000:]}
         if "error" in answer:
             raise ClientError(answer["error"])
         return list(answer["answer"])
+
+    def _start_client(self) -> Program:
+        log = self.folder / "client.log"
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.client"],
+                cwd=CHECKOUT,
+                env=self._environment(QUICK),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                start_new_session=True,
+            )
+        return Program("client", process, log)
 
     def _end_client(self) -> None:
         if self._client is not None:
@@ -377,13 +411,14 @@ class Fleet:
         return dict(self.query("SELECT state, count(*) FROM jobs_job GROUP BY state"))
 
     def running(self, job_id: UUID) -> int:
-        """The pid of the executor that holds the job, once one does."""
-        found = wait_until(
-            lambda: self.query(
-                "SELECT l.pid FROM jobs_job j JOIN jobs_lease l ON l.owner = j.owner "
-                "WHERE j.id = %s AND j.state = 'running'",
-                [job_id],
-            ),
-            message=f"job {job_id} runs",
+        """The pid of the executor that holds the job, once its handler has begun."""
+        return wait_until(lambda: self._executor(job_id), message=f"job {job_id} runs")
+
+    def _executor(self, job_id: UUID) -> int:
+        found = self.query(
+            "SELECT l.pid, j.attempt FROM jobs_job j JOIN jobs_lease l ON l.owner = j.owner "
+            "WHERE j.id = %s AND j.state = 'running'",
+            [job_id],
         )
-        return int(found[0][0])
+        has_begun = found and begun.note(self.begun, job_id, found[0][1]).exists()
+        return int(found[0][0]) if has_begun else 0

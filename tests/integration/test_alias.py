@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -25,14 +26,14 @@ with transaction.atomic(using="queue"):
 def second(fleet: Fleet) -> Iterator[str]:
     """The URL of a second, empty database; the first has no tables of jobs in this test's eyes."""
     fleet.query("CREATE DATABASE second")
-    yield fleet.postgres.url.replace("/postgres?", "/second?")
+    yield urlsplit(fleet.postgres.url)._replace(path="/second").geturl()
     fleet.end_programs()
     fleet.query("DROP DATABASE second WITH (FORCE)")
 
 
 def run(fleet: Fleet, *arguments: str) -> str:
     program = fleet.manage("alias", *arguments, env=ENV)
-    code = program.ended(30)
+    code = program.ended(120)
     logged = program.logged()
     program.log.unlink()
     assert code == 0, logged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import urllib.request
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,20 @@ pytestmark = pytest.mark.slow
 ENV = {"DEBUG": "on", "FLEET_APPS": ",".join(DOMAIN_APPS)}
 
 
+def stored(fleet: Fleet) -> dict[str, Any]:
+    """Settings with a folder for blobs, and the stand-ins of the scenes, which are local."""
+    return {
+        "BLOBS": {"STORE": "local", "ROOT": str(fleet.folder / "blobs")},
+        "HTTP_ALLOW": ["127.0.0.0/8", "localhost"],
+    }
+
+
 @pytest.mark.timeout(400)
 def test_the_demo_runs_through(fleet: Fleet) -> None:
     port = free_port()
-    program = fleet.manage("demo", "jobs", "demo", "--once", f"--port={port}", env=ENV)
+    program = fleet.manage(
+        "demo", "jobs", "demo", "--once", f"--port={port}", env=ENV, jobs=stored(fleet)
+    )
     code = program.ended(150)
     told = program.logged()
     assert code == 0, told
@@ -40,7 +51,7 @@ def test_the_demo_runs_through(fleet: Fleet) -> None:
 
 def test_the_demo_stays_until_it_is_told_to_end(fleet: Fleet) -> None:
     port = free_port()
-    program = fleet.manage("stay", "jobs", "demo", f"--port={port}", env=ENV)
+    program = fleet.manage("stay", "jobs", "demo", f"--port={port}", env=ENV, jobs=stored(fleet))
     wait_until(lambda: "Ctrl-C ends the demo" in program.logged(), 100)
     assert f"Admin:    http://127.0.0.1:{port}/admin/" in program.logged()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=30) as page:

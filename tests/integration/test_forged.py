@@ -17,8 +17,6 @@ import redis
 from tests.integration.fleet import Fleet, Program
 from tests.wait import wait_until
 
-LIST = "rq:queue:default"
-
 
 @dataclass
 class Target:
@@ -40,6 +38,10 @@ class Target:
     def redis(self) -> redis.Redis:
         return self.fleet.redis
 
+    @property
+    def inbox(self) -> str:
+        return self.fleet.key("queue", "default")
+
     def snapshot(self) -> list[Any]:
         return self.fleet.query(
             "SELECT j::text FROM jobs_job j WHERE id = ANY(%s) ORDER BY id",
@@ -51,8 +53,8 @@ class Target:
         marks = [self.fleet.enqueue("test.noop") for _ in range(3)]
         for mark in marks:
             self.fleet.await_state(mark, "succeeded")
-        wait_until(lambda: self.redis.type(LIST) in (b"none", b"list"))
-        wait_until(lambda: self.redis.llen(LIST) == 0, message="the list is empty")
+        wait_until(lambda: self.redis.type(self.inbox) in (b"none", b"list"))
+        wait_until(lambda: self.redis.llen(self.inbox) == 0, message="the list is empty")
         assert not self.trap.exists()
         assert self.worker.alive and self.dispatcher.alive
         assert self.fleet.executors(self.worker) == self.executors
@@ -119,7 +121,7 @@ def hashes(trap: Path) -> dict[str, dict[str, Any]]:
         "builtin": {"data": call("builtins.eval", python)},
         "pickle": {"data": pickled, "meta": pickled, "result": pickled},
         "callbacks": {
-            "data": call("jobs.engine.stock.perform", "x"),
+            "data": call("jobs.enqueue", "x"),
             "success_callback_name": "os.system",
             "failure_callback_name": "os.system",
             "stopped_callback_name": "os.system",
@@ -135,7 +137,7 @@ def test_hashes_with_code_in_them(target: Target, name: str) -> None:
     known = target.jobs["later"]
     for job_id in (known, uuid4()):
         target.redis.hset(f"rq:job:{job_id}", mapping=planted)
-        target.redis.rpush(LIST, str(job_id))
+        target.redis.rpush(target.inbox, str(job_id))
 
 
 ILLEGAL_IDS: dict[str, list[bytes | str]] = {
@@ -152,18 +154,18 @@ ILLEGAL_IDS: dict[str, list[bytes | str]] = {
 
 @pytest.mark.parametrize("name", ILLEGAL_IDS)
 def test_ids_that_are_none(target: Target, name: str) -> None:
-    target.redis.rpush(LIST, *ILLEGAL_IDS[name])
+    target.redis.rpush(target.inbox, *ILLEGAL_IDS[name])
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "later", "cancelled", "elsewhere"])
 def test_ids_of_jobs_that_are_not_to_be_had(target: Target, state: str) -> None:
-    target.redis.rpush(LIST, *[str(target.jobs[state])] * 10)
+    target.redis.rpush(target.inbox, *[str(target.jobs[state])] * 10)
 
 
 def test_the_ids_of_jobs_that_wait_in_order_doubled_and_reversed(target: Target) -> None:
     """The same ids once more cost nothing, whichever copy comes first."""
     jobs = target.fleet.enqueue_all([("test.noop", {}, {})] * 50)
-    target.redis.lpush(LIST, *(str(job) for job in jobs * 3))
+    target.redis.lpush(target.inbox, *(str(job) for job in jobs * 3))
     for job in jobs:
         target.fleet.await_state(job, "succeeded")
     attempts = target.fleet.value("SELECT max(attempt) FROM jobs_job WHERE id = ANY(%s)", [jobs])
@@ -177,21 +179,22 @@ WRITERS: dict[str, Callable[[redis.Redis, str], Any]] = {
     "zset": lambda r, key: r.zadd(key, {"nonsense": 1}),
 }
 KEYS = [
-    LIST,
-    "rq:queue:default:intermediate",
-    "rq:queues",
     "rq:workers",
-    "rq:workers:default",
+    "rq:workers:jobs:default",
+    "jobs:registry",
     "jobs:epoch",
-    "jobs:seq:default",
-    "jobs:open:default",
-    "jobs:nudge",
-    "jobs:dispatchers",
+    "jobs:*:queue:default",
+    "jobs:*:seq:default",
+    "jobs:*:open:default",
+    "jobs:*:nudge",
+    "jobs:*:dispatchers",
 ]
+"""With a star for the mark of the database."""
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_keys_of_another_type(target: Target, key: str) -> None:
+    key = key.replace("jobs:*", target.fleet.key())
     for write in WRITERS.values():
         # At once, or the fleet's own key would be there again in between.
         planting = target.redis.pipeline()
@@ -201,10 +204,9 @@ def test_keys_of_another_type(target: Target, key: str) -> None:
         target.fleet.await_state(target.fleet.enqueue("test.noop"), "succeeded")
 
 
-@pytest.mark.parametrize("key", ["rq:queue:default:intermediate", "jobs:epoch", "rq:queues"])
-def test_a_lost_id_is_found_missing_for_all_that(target: Target, key: str) -> None:
-    target.redis.delete(key)
-    target.redis.set(key, "nonsense")
+def test_a_lost_id_is_found_missing_for_all_that(target: Target) -> None:
+    target.redis.delete("jobs:epoch")
+    target.redis.set("jobs:epoch", "nonsense")
     lost = target.fleet.enqueue("test.noop", delay=3600)
     target.fleet.query(
         "UPDATE jobs_job SET state = 'queued', queued_at = jobs_clock() - interval '10 s', "
@@ -216,7 +218,7 @@ def test_a_lost_id_is_found_missing_for_all_that(target: Target, key: str) -> No
 
 @pytest.mark.parametrize("counter", ["9223372036854775807", "-5", "1e300", ""])
 def test_counters_out_of_range(target: Target, counter: str) -> None:
-    target.redis.set("jobs:seq:default", counter)
+    target.redis.set(target.fleet.key("seq", "default"), counter)
     job = target.fleet.enqueue("test.noop", delay=0.1)
     target.fleet.await_state(job, "succeeded")
 

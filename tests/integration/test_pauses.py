@@ -31,7 +31,7 @@ def test_a_pause_holds_everything_until_it_ends(fleet: Fleet) -> None:
     # What was queued is taken back, what runs is not disturbed, and nothing else begins.
     wait_until(lambda: "queued" not in fleet.states())
     fleet.await_state(running, "succeeded")
-    wait_until(lambda: not fleet.redis.llen("rq:queue:default"))
+    wait_until(lambda: not fleet.redis.llen(fleet.key("queue", "default")))
     after = {str(i) for (i,) in fleet.query("SELECT id FROM jobs_job WHERE attempt > 0")}
     assert after == begun
     assert fleet.unfinished() == len(held - begun) >= 10

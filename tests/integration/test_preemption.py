@@ -128,6 +128,33 @@ def test_who_cannot_start_does_not_preempt(fleet: Fleet, notes: Notes) -> None:
     fleet.await_state(paused, "succeeded")
 
 
+@pytest.mark.parametrize("turn", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1))])
+def test_who_only_waits_for_a_slot_makes_way_before(fleet: Fleet, notes: Notes, turn: int) -> None:
+    """All slots are busy, and the list is as full as it gets, when the urgent job comes."""
+    fleet.dispatcher()
+    fleet.worker("--concurrency=2")
+    sleepers = fleet.enqueue_all([("test.sleep", {"seconds": 60}, {})] * 2)
+    for job in sleepers:
+        fleet.running(job)
+    holder = fleet.enqueue("test.obey", {"log": str(notes.path), "seconds": 0.1}, **KEY)
+    fleet.await_state(holder, "queued")
+    others = fleet.enqueue_all([("test.sleep", {"seconds": 60}, {})] * (6 * turn))
+    urgent = arrive(fleet, notes)
+    fleet.await_state(urgent, "queued")
+    assert (fleet.state(holder), preemptions(fleet, holder)) == ("pending", 1)
+    fleet.cancel(sleepers[0])
+    notes.await_word(urgent, "begun", SOON)
+    done = notes.await_word(urgent, "done")
+    for job in [*sleepers[1:], *others]:
+        fleet.cancel(job)
+    fleet.await_final()
+    assert notes.words(holder) == ["1 begun", "1 done"], "it lost no attempt"
+    assert notes.find(holder, "begun")[0] > done
+    assert fleet.numbers(holder) == {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
+    assert preemptions(fleet, holder) == 1
+    assert fleet.query(OVERLAPS) == []
+
+
 def preempted_by(fleet: Fleet, job: UUID) -> Any:
     return fleet.value("SELECT preempted_by FROM jobs_job WHERE id = %s", [job])
 

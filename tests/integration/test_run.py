@@ -140,5 +140,45 @@ def test_the_web_server_answers(fleet: Fleet) -> None:
             return ""
 
     assert "csrfmiddlewaretoken" in wait_until(answer)
+    assert f"pages are served at http://127.0.0.1:{port}/" in program.logged()
     program.send(signal.SIGTERM)
     assert program.ended() == 0
+
+
+def test_a_stuck_job_of_one_group_never_interrupts_another(fleet: Fleet) -> None:
+    """Its executor is killed; what the others run goes on in the same attempt."""
+    groups = {"stuck": {"queues": ["default"], "concurrency": 3}, "calm": {"queues": ["calm"]}}
+    program = start(fleet, jobs={"WORKERS": groups})
+    wait_until(lambda: live(fleet) == 2, message="both groups have an executor")
+    neighbour = fleet.enqueue("test.sleep", {"seconds": 60})
+    calm = [fleet.enqueue("test.sleep", {"seconds": 60}, queue="calm") for _ in range(2)]
+    executor = {fleet.running(job) for job in calm}
+    assert fleet.running(neighbour) not in executor
+    stuck = fleet.enqueue("test.hang", {"how": "native"}, timeout=0.5)
+    fleet.await_state(stuck, "failed")
+    wait_until(lambda: fleet.numbers(neighbour)["releases"] == 1)
+    # And where the whole worker of a group goes, it is started again, and the others stay.
+    killed = pid_of(program, "stuck-1")
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: pid_of(program, "stuck-1") != killed)
+    wait_until(succeeds(fleet))
+    for job in calm:
+        assert {fleet.running(job)} == executor
+        assert fleet.numbers(job) == {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
+    rows = fleet.query("SELECT worker, queues FROM jobs_lease WHERE dead_at IS NULL")
+    assert {name.partition("@")[0]: queues for name, queues in rows} == {
+        "stuck": ["default"],
+        "calm": ["calm"],
+    }
+    for job in (*calm, neighbour):
+        fleet.cancel(job)
+    fleet.await_final()
+
+
+def test_a_machine_may_run_some_of_the_groups(fleet: Fleet) -> None:
+    groups = {"one": {"queues": ["default"]}, "two": {"queues": ["other"]}}
+    program = start(fleet, "--group=two", jobs={"WORKERS": groups})
+    served = fleet.enqueue("test.noop", queue="other")
+    fleet.await_state(served, "succeeded")
+    assert "one-1" not in program.logged()
+    assert fleet.query("SELECT DISTINCT queues FROM jobs_lease") == [(["other"],)]

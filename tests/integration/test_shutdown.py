@@ -14,10 +14,15 @@ UNHARMED = {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
 )
 def test_running_jobs_finish_and_nothing_else_begins(fleet: Fleet, number: signal.Signals) -> None:
-    fleet.dispatcher()
+    dispatcher = fleet.dispatcher()
     worker = fleet.worker("--concurrency=2")
     begun = [fleet.enqueue("test.sleep", {"seconds": 0.5}) for _ in range(2)]
     for job in begun:
@@ -31,6 +36,9 @@ def test_running_jobs_finish_and_nothing_else_begins(fleet: Fleet, number: signa
         assert fleet.state(job) == "succeeded"
         assert fleet.numbers(job) == UNHARMED
     assert all(fleet.state(job) in ("pending", "queued") for job in waiting)
+    dispatcher.send(number)
+    assert dispatcher.ended() == 0
+    fleet.dispatcher()
     fleet.worker()
     fleet.await_final()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.integration.fleet import Fleet
@@ -42,3 +44,19 @@ def test_a_handler_that_looks_at_its_signal_ends_without_a_kill(fleet: Fleet) ->
     fleet.await_state(polite, "failed")
     next_one = fleet.enqueue("test.sleep", {"seconds": 0.3})
     assert fleet.running(next_one) == executor
+
+
+@pytest.mark.slow
+def test_how_long_a_handler_has_after_its_timeout_is_declared_by_its_kind(fleet: Fleet) -> None:
+    """One has a minute where others have a tenth of a second, and one less than others."""
+    deaf = {"log": os.devnull, "how": "deaf"}
+    fleet.dispatcher()
+    first = fleet.worker("--queues=default", jobs={"GRACE": 0.1})
+    gentle = fleet.enqueue("test.gentle", {**deaf, "seconds": 3.0}, timeout=0.3)
+    fleet.await_state(gentle, "succeeded")
+    assert fleet.numbers(gentle)["attempt"] == 1
+    first.end()
+    fleet.worker("--queues=default", jobs={"GRACE": 600.0})
+    brisk = fleet.enqueue("test.brisk", {**deaf, "seconds": 600.0}, timeout=0.3)
+    fleet.await_state(brisk, "failed")
+    assert fleet.value("SELECT outcome FROM jobs_attempt WHERE job_id = %s", [brisk]) == "timeout"

@@ -56,7 +56,7 @@ def test_a_killed_worker_leaves_no_process_behind(fleet: Fleet) -> None:
     for job in jobs:
         fleet.running(job)
     family = worker.family()
-    assert len(family) == 3  # two executors and a keeper
+    assert len(family) == 5  # two executors with their fork servers, and a keeper
     worker.kill()
     wait_until(lambda: not any(map(is_alive, family)), message="the family is gone")
 
@@ -70,6 +70,47 @@ def test_a_killed_keeper_is_replaced_before_a_lease_runs_out(fleet: Fleet) -> No
     keeper_of(worker, executor).kill()
     fleet.await_state(job, "succeeded")
     assert fleet.numbers(job) == {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
+
+
+@pytest.mark.slow
+def test_a_keeper_that_stands_still_is_replaced_before_a_lease_runs_out(fleet: Fleet) -> None:
+    fleet.dispatcher()
+    worker = fleet.worker(jobs={"LEASE": 6.0})
+    job = fleet.enqueue("test.sleep", {"seconds": 8})
+    executor = fleet.running(job)
+    stuck = keeper_of(worker, executor)
+    stuck.suspend()
+    fleet.await_state(job, "succeeded")
+    assert fleet.numbers(job) == {"attempt": 1, "failures": 0, "crashes": 0, "releases": 0}
+    assert not is_alive(stuck)
+
+
+@pytest.mark.slow
+def test_what_a_keeper_was_told_and_did_not_report_the_next_one_does(fleet: Fleet) -> None:
+    fleet.dispatcher()
+    worker = fleet.worker(jobs={"LEASE": 20.0})
+    job = fleet.enqueue("test.sleep", {"seconds": 0.5})
+    executor = fleet.running(job)
+    keeper = keeper_of(worker, executor)
+    keeper.suspend()
+    os.kill(executor, signal.SIGKILL)
+    wait_until(lambda: f"executor {executor} was killed" in worker.logged())
+    keeper.kill()
+    # Its lease would last longer than that.
+    fleet.await_state(job, "succeeded", 15)
+    assert fleet.numbers(job) == {"attempt": 2, "failures": 0, "crashes": 1, "releases": 0}
+
+
+@pytest.mark.slow
+def test_an_executor_that_stands_still_gets_a_successor(fleet: Fleet) -> None:
+    fleet.dispatcher()
+    worker = fleet.worker(jobs={"DRAIN": 1.0})
+    [stuck] = fleet.executors(worker)
+    os.kill(stuck, signal.SIGSTOP)
+    job = fleet.enqueue("test.noop")
+    fleet.await_state(job, "succeeded")
+    worker.send(signal.SIGTERM)
+    assert worker.ended() == 0
 
 
 def test_a_job_that_kills_its_process_is_given_up_and_its_neighbours_survive(fleet: Fleet) -> None:
@@ -173,5 +214,6 @@ def test_another_dispatcher_goes_on_where_a_killed_one_ended(fleet: Fleet) -> No
 
 
 def keeper_of(worker: Program, executor: int) -> psutil.Process:
-    [keeper] = [child for child in worker.family() if child.pid != executor]
+    children = psutil.Process(worker.pid).children()
+    [keeper] = [child for child in children if child.pid != executor]
     return keeper

@@ -8,13 +8,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-import redis
 from django.db import connection
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from jobs import conf
 from jobs.engine import pushes, rq, wire
+from tests.jobs.ports import free_port
+from tests.redis import redis_at
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +43,7 @@ def queue() -> Iterator[str]:
     """The name of a queue that is this test's own, also in Redis."""
     name = f"test.{uuid4().hex[:12]}"
     yield name
-    intermediate = rq.intermediate_key(name)
-    keys = [rq.queue_key(name), intermediate, rq._seq_key(name), rq._open_key(name)]
-    rq.client().delete(*keys)
-    rq.client().srem("rq:queues", rq.queue_key(name))
+    rq.client().delete(rq.queue_key(name), rq._seq_key(name), rq._open_key(name))
 
 
 @pytest.fixture
@@ -67,16 +63,8 @@ def set_clock() -> Iterator[Callable[[datetime | None], None]]:
 @pytest.fixture
 def no_redis() -> Iterator[None]:
     """Redis refuses every connection."""
-    once = Retry(NoBackoff(), 0)
-    nowhere = redis.Redis(host="127.0.0.1", port=1, retry=once)
-    with pytest.MonkeyPatch.context() as patch, nowhere as dead:
-        patch.setattr(rq, "client", lambda: dead)
-        patch.setattr(rq, "push_client", lambda: dead)
-        rq._script.cache_clear()
-        wire.forget()
+    with redis_at(f"redis://127.0.0.1:{free_port()}"):
         yield
-    rq._script.cache_clear()
-    wire.forget()
 
 
 @pytest.fixture

@@ -59,9 +59,8 @@ def _work(
         n = draw.randrange(len(queues))
         fed = dispatch.admit(queues[n], draw.randint(1, budget))
         dispatch.promote()
-        ids = [job_id for job_id, _ in fed]
-        draw.shuffle(ids)
-        for job_id in ids:
+        draw.shuffle(fed)
+        for job_id in fed:
             for claim in claims.claim(queues[n], [job_id], owners[n], WORKER):
                 if endings and draw.random() < 0.3:
                     settle(ended(claim, draw.choice(endings)))

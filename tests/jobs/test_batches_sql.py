@@ -191,7 +191,7 @@ def test_whoever_adds_while_the_batch_is_sealed_is_counted_or_refused() -> None:
             for _ in range(10):
                 try:
                     jobs.enqueue(Noop(), batch=batch)
-                except jobs.InvalidOption:
+                except jobs.errors.InvalidOption:
                     break
                 added += 1
             return added

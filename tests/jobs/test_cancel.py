@@ -66,13 +66,13 @@ def test_a_second_request_may_force_and_does_not_start_the_grace_again() -> None
 def test_what_has_ended_is_left_alone(final: str) -> None:
     job_id = a_job(final)
     before = row(job_id).history
-    with pytest.raises(jobs.NotAllowed, match=f"cannot cancel {job_id}: it is {final}"):
+    with pytest.raises(jobs.errors.NotAllowed, match=f"cannot cancel {job_id}: it is {final}"):
         cancel(job_id, by="ada")
     assert (state(job_id), row(job_id).history) == (final, before)
 
 
 def test_nobody_knows_the_job() -> None:
-    with pytest.raises(jobs.UnknownJob):
+    with pytest.raises(jobs.errors.UnknownJob):
         cancel(uuid4(), by="ada")
 
 
@@ -95,7 +95,7 @@ def test_a_job_that_finishes_first_stays_succeeded() -> None:
     cancel(claim.id, by="ada")
     assert succeed(claim) == {claim.id}
     assert state(claim.id) == "succeeded"
-    with pytest.raises(jobs.NotAllowed):
+    with pytest.raises(jobs.errors.NotAllowed):
         cancel(claim.id, by="ada")
 
 
@@ -188,7 +188,7 @@ def test_of_many_who_cancel_one_does() -> None:
         job_id = batch.add(Noop()).id
     answers = at_once([outcome(lambda: cancel(job_id, by="x")) for _ in range(8)])
     assert sum(isinstance(a, Cancelled) for a in answers) == 1
-    assert all(isinstance(a, Cancelled | jobs.NotAllowed) for a in answers)
+    assert all(isinstance(a, Cancelled | jobs.errors.NotAllowed) for a in answers)
     assert batches.progress(batch.id).cancelled == 1
 
 
@@ -202,7 +202,7 @@ def test_a_cancel_and_a_success_at_the_same_moment_agree() -> None:
             [lambda c=claim: succeed(c), outcome(lambda j=job_id: cancel(j, by="x"))]  # type: ignore[misc]
         )
         assert accepted == {job_id} and state(job_id) == "succeeded"
-        assert isinstance(answer, jobs.NotAllowed) or answer.requested
+        assert isinstance(answer, jobs.errors.NotAllowed) or answer.requested
         assert batches.progress(batch.id).succeeded == 1
 
 

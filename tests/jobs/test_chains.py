@@ -53,12 +53,12 @@ def test_a_chain_of_one_is_a_job() -> None:
 
 
 def test_an_empty_chain_is_refused() -> None:
-    with pytest.raises(jobs.InvalidOption, match="at least one"):
+    with pytest.raises(jobs.errors.InvalidOption, match="at least one"):
         jobs.chain()
 
 
 def test_a_bad_step_leaves_nothing() -> None:
-    with pytest.raises(jobs.InvalidOption, match="priority"):
+    with pytest.raises(jobs.errors.InvalidOption, match="priority"):
         jobs.chain(Noop(), jobs.Draft(Noop(), priority=1000))
     assert jobs.Job.objects.count() == 0
 
@@ -143,16 +143,16 @@ def test_a_delay_counts_as_well() -> None:
     ],
 )
 def test_bad_parents_are_refused(after: Any, message: str) -> None:
-    with pytest.raises(jobs.InvalidOption, match=message):
+    with pytest.raises(jobs.errors.InvalidOption, match=message):
         jobs.enqueue(Noop(), after=after)
-    with pytest.raises(jobs.InvalidOption, match=message):
+    with pytest.raises(jobs.errors.InvalidOption, match=message):
         jobs.enqueue_many([Noop(), jobs.Draft(Noop(), after=after)])
     assert jobs.Job.objects.count() == 0
 
 
 def test_circles_are_refused_and_named() -> None:
     a, b, c = (uuid4() for _ in range(3))
-    with pytest.raises(jobs.InvalidOption, match="in a circle") as caught:
+    with pytest.raises(jobs.errors.InvalidOption, match="in a circle") as caught:
         jobs.enqueue_many(
             [
                 jobs.Draft(Noop(), job_id=a, after=[c]),
@@ -161,7 +161,7 @@ def test_circles_are_refused_and_named() -> None:
             ]
         )
     assert all(str(one) in str(caught.value) for one in (a, b, c))
-    with pytest.raises(jobs.InvalidOption, match="cannot wait for itself"):
+    with pytest.raises(jobs.errors.InvalidOption, match="cannot wait for itself"):
         jobs.enqueue(Noop(), job_id=a, after=[a])
     assert jobs.Job.objects.count() == 0
 
@@ -198,7 +198,7 @@ def test_the_edge_says_what_then(
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(jobs.InvalidOption, match="on_parent_failure"):
+    with pytest.raises(jobs.errors.InvalidOption, match="on_parent_failure"):
         jobs.enqueue(Noop(), after=[jobs.enqueue(Noop()).id], on_parent_failure="x")  # type: ignore[arg-type]
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import wraps
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.db import connections
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
 
 import jobs
-from jobs import registry
+from jobs import principals, registry, versions
 from jobs.engine import rq
 from jobs.models import Attempt, Job
+from jobs.operate import verbs
+from jobs.operate.targets import Target
+from jobs.principals import By
 from jobs.router import JobsRouter
-
-JSON = "rq.serializers.JSONSerializer"
-
-
-@pytest.fixture(autouse=True)
-def shared_cache(settings: Any) -> None:
-    """As a sound project has it."""
-    shared = "django.core.cache.backends.db.DatabaseCache"
-    settings.CACHES = {"default": {"BACKEND": shared, "LOCATION": "cache"}}
 
 
 def messages(deploy: bool = False) -> dict[str, str]:
@@ -76,6 +76,31 @@ def test_another_alias_needs_the_router(settings: Any, monkeypatch: pytest.Monke
     assert messages() == {}
 
 
+def test_times_without_a_zone_are_refused(settings: Any) -> None:
+    settings.USE_TZ = False
+    assert "USE_TZ = True" in messages()["jobs.E061"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "size"),
+    [(True, 4), ({"min_size": 2, "max_size": 9}, 9), ({"min_size": 6}, 6), ({"max_size": 8}, 8)],
+)
+def test_a_pool_that_is_too_small_is_told_how_large_to_be(
+    monkeypatch: pytest.MonkeyPatch, pool: object, size: int
+) -> None:
+    monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "pool", pool)
+    told = messages()["jobs.W060"]
+    assert f"the pool of {size} connections" in told and "max_size'] to 10" in told
+
+
+@pytest.mark.parametrize("pool", [{"max_size": 10}, {"min_size": 10}, None, False])
+def test_a_pool_that_is_large_enough_is_none_of_our_business(
+    monkeypatch: pytest.MonkeyPatch, pool: object
+) -> None:
+    monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "pool", pool)
+    assert messages() == {}
+
+
 def test_the_router_minds_its_own_business(settings: Any) -> None:
     settings.JOBS = {"DATABASE": "queue"}
     ours = JobsRouter()
@@ -97,9 +122,45 @@ def test_an_unknown_connection_is_an_error(settings: Any) -> None:
     assert "did you mean 'default'" in messages(deploy=True)["jobs.E005"]
 
 
-def test_a_pickling_serializer_is_warned_of(settings: Any) -> None:
-    settings.RQ_QUEUES = {"default": {"URL": "redis://localhost"}}
-    assert "JSONSerializer" in messages()["jobs.W006"]
+def of_django_rq(request: HttpRequest) -> HttpResponse:
+    """A view of django-rq, as far as its module tells."""
+    return HttpResponse()
+
+
+def wrapped(request: HttpRequest) -> HttpResponse:
+    return of_django_rq(request)
+
+
+of_django_rq.__module__ = "django_rq.views"
+
+
+def test_pages_of_django_rq_are_warned_of(settings: Any) -> None:
+    assert "jobs.W052" not in messages()
+    inner = path("queues/<int:n>/", wraps(of_django_rq)(wrapped))
+    settings.ROOT_URLCONF = (path("rq/", include([inner])),)
+    assert "at 'rq/queues/<int:n>/'" in messages()["jobs.W052"]
+
+
+CHECK = """
+import django
+from django.conf import settings
+settings.RQ_SHOW_ADMIN_LINK = {link}
+django.setup()
+from jobs.checks import dashboard_is_closed
+print([message.id for message in dashboard_is_closed()])
+"""
+
+
+@pytest.mark.parametrize(("link", "told"), [(True, "['jobs.W052']"), (False, "[]")])
+def test_its_link_in_the_admin_is_enough(link: bool, told: str) -> None:
+    """As django-rq comes, it opens its pages to every staff user."""
+    said = subprocess.run(
+        [sys.executable, "-c", CHECK.format(link=link)],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.integration.settings",
+             "FLEET_LEGACY": "1"},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert said.stdout.strip() == told
 
 
 def test_a_drain_shorter_than_the_grace_is_warned_of(settings: Any) -> None:
@@ -137,7 +198,7 @@ def test_an_open_redis_is_warned_of(
     settings: Any, monkeypatch: pytest.MonkeyPatch, url: str, warned: bool
 ) -> None:
     monkeypatch.setattr(rq, "server_info", lambda: rq.ServerInfo("9", "1M", "noeviction"))
-    settings.RQ_QUEUES = {"default": {"URL": url, "SERIALIZER": JSON}}
+    settings.RQ_QUEUES = {"default": {"URL": url}}
     told = messages(deploy=True)
     assert ("jobs.W009" in told) == warned
     assert "secret" not in str(told)
@@ -156,5 +217,96 @@ def test_an_evicting_redis_is_warned_of() -> None:
 
 def test_a_redis_that_is_away_is_warned_of(settings: Any) -> None:
     url = "unix:///nowhere/redis.sock"
-    settings.RQ_QUEUES = {"default": {"URL": url, "SERIALIZER": JSON}}
+    settings.RQ_QUEUES = {"default": {"URL": url}}
     assert list(messages(deploy=True)) == ["jobs.W011"]
+
+
+@pytest.mark.parametrize("constant", ["PYTHON", "DJANGO", "REDIS_PY"])
+def test_an_old_package_is_an_error(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, constant, (99,))
+    assert list(messages()) == ["jobs.E070"]
+    assert messages()["jobs.E070"].rstrip().endswith("is too old: 99 or newer is needed")
+
+
+@pytest.mark.django_db
+def test_an_old_postgresql_is_an_error_of_who_asks_for_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions, "POSTGRESQL", (99,))
+    assert messages() == {}
+    [found] = run_checks(tags=["database"], databases=["default"])
+    assert found.id == "jobs.E071" and "PostgreSQL" in found.msg
+
+
+def test_an_old_redis_is_an_error_when_deploying(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "REDIS", (99,))
+    assert messages() == {}
+    assert list(messages(deploy=True)) == ["jobs.E072"]
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("14.23", ""),
+        ("15.20 (Debian 15.20-0+deb12u1)", ""),
+        ("18beta1", ""),
+        ("13.9", "PostgreSQL 13.9 is too old: 14 or newer is needed"),
+        ("9.6.24", "PostgreSQL 9.6.24 is too old: 14 or newer is needed"),
+    ],
+)
+def test_versions_compare_by_their_numbers(version: str, problem: str) -> None:
+    assert versions.too_old("PostgreSQL", version, (14,)) == problem
+
+
+def test_a_store_of_blobs_is_whole(settings: Any) -> None:
+    settings.JOBS = {**settings.JOBS, "BLOBS": {"STORE": "s3", "BUCKET": "b"}}
+    assert "needs 'ENDPOINT'" in messages()["jobs.E080"]
+
+
+def test_a_kernel_that_isolates_nobody_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jobs import sandbox
+    from jobs.sandbox import jail
+
+    monkeypatch.setattr(jail, "landlock_version", lambda: 0)
+    assert "Landlock" in messages()["jobs.W080"]
+    monkeypatch.delitem(sys.modules, sandbox.__name__)
+    assert messages() == {}, "nobody uses it"
+
+
+@pytest.mark.parametrize(
+    ("permission", "known", "problem"),
+    [
+        ("specimens.approve", False, "jobs.E012"),
+        ("aprove_job", False, "jobs.E012"),
+        ("specimens.approve", True, "jobs.W013"),
+        ("specimens.change_plan", True, ""),
+        ("retry_job", False, ""),
+    ],
+)
+def test_a_permission_of_a_verb_that_nobody_can_have_is_found(
+    monkeypatch: pytest.MonkeyPatch, permission: str, known: bool, problem: str
+) -> None:
+    monkeypatch.setattr(verbs, "_VERBS", {**verbs.every()})
+    if known:
+        monkeypatch.setitem(principals._OF_APPS, permission, "Can approve")
+
+    @verbs.verb("plan.wave", on=Target("wave"), permission=permission)
+    def wave(plan_id: str, *, by: By) -> None:
+        """Wave at a plan."""
+
+    found = {id: text for id, text in messages().items() if id in ("jobs.E012", "jobs.W013")}
+    assert list(found) == ([problem] if problem else [])
+    assert all(repr(permission) in text for text in found.values())
+
+
+def test_a_misspelt_permission_of_an_operation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ninja import Router
+
+    from jobs.api import endpoints
+
+    monkeypatch.setattr(endpoints, "NEEDED", dict(endpoints.NEEDED))
+    assert "jobs.E014" not in messages()
+    endpoints.operation(Router(), "GET", "/x", "x_get", needs="veiw_job")(lambda request: None)
+    assert "'veiw_job'" in messages()["jobs.E014"]
+    [found] = [one for one in run_checks() if one.id == "jobs.E014"]
+    assert found.hint == "did you mean 'view_job'?"

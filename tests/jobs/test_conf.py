@@ -100,6 +100,22 @@ WRONG: list[tuple[str, Any]] = [
     ("QUEUES", {"mail": None}),
     ("QUEUES", {"a b": Limit(1)}),
     ("QUEUES", {5: Limit(1)}),
+    ("WORKERS", ["slow"]),
+    ("WORKERS", {"slow": ["reports"]}),
+    ("WORKERS", {"a b": {}}),
+    ("WORKERS", {5: {}}),
+    ("WORKERS", {"x" * 41: {}}),
+    ("WORKERS", {"slow": {"queues": "reports"}}),
+    ("WORKERS", {"slow": {"queues": []}}),
+    ("WORKERS", {"slow": {"queues": ["a b"]}}),
+    ("WORKERS", {"slow": {"queues": ["a", "a:2"]}}),
+    ("WORKERS", {"slow": {"queues": ["a:0"]}}),
+    ("WORKERS", {"slow": {"queues": [5]}}),
+    ("WORKERS", {"slow": {"processes": 0}}),
+    ("WORKERS", {"slow": {"processes": True}}),
+    ("WORKERS", {"slow": {"concurrency": "4"}}),
+    ("WORKERS", {"slow": {"concurrency": 1001}}),
+    ("WORKERS", {"slow": {}, "rest": {"concurrency": 2}}),
     ("WEIGHTS", ["acme"]),
     ("WEIGHTS", {"acme": 0}),
     ("WEIGHTS", {"acme": -1}),
@@ -123,10 +139,13 @@ WRONG: list[tuple[str, Any]] = [
     ("INDEX_KEY", {"k": "AAAA"}),
     ("INDEX_KEY", None),
     ("WEBHOOKS", 1),
+    ("WEBHOOK_LIMIT", 0),
     ("WEBHOOK_DISABLE_AFTER", 59),
     ("WEBHOOK_DISABLE_AFTER", "3d"),
     ("KEEP_DELIVERIES", -1),
     ("SCOPE", None),
+    ("SCOPE", [7]),
+    ("SCOPE", [""]),
     ("VERSION", 7),
     ("KEEP_AUDIT", -1),
     ("KEEP_BULKS", -1),
@@ -139,6 +158,7 @@ WRONG: list[tuple[str, Any]] = [
     ("API_PROXIES", True),
     ("API_BODY_LIMIT", 10),
     ("API_NEEDS_IDEMPOTENCY_KEY", 1),
+    ("BLOBS", "s3"),
     ("LOG_URL_TEMPLATE", "javascript:{job_id}"),
     ("LOG_URL_TEMPLATE", "//logs/{job_id}"),
     ("LOG_URL_TEMPLATE", "https://logs/{tenant}"),
@@ -194,10 +214,10 @@ def test_a_change_of_the_setting_is_seen(settings: Any) -> None:
 
 def test_the_check_says_what_is_wrong(settings: Any) -> None:
     settings.JOBS = {"LAESE": 5}
-    found = [m for m in run_checks(tags=["jobs"]) if m.id == "jobs.E001"]
+    found = [m for m in run_checks(tags=["jobs"], databases=[]) if m.id == "jobs.E001"]
     assert [m.msg for m in found] == ["JOBS has no key 'LAESE'; did you mean 'LEASE'?"]
     settings.JOBS = {}
-    assert not [m for m in run_checks(tags=["jobs"]) if m.id == "jobs.E001"]
+    assert not [m for m in run_checks(tags=["jobs"], databases=[]) if m.id == "jobs.E001"]
 
 
 def test_settings_do_not_change() -> None:

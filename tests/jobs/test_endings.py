@@ -24,18 +24,18 @@ SetClock = Callable[[datetime | None], None]
 
 
 @pytest.fixture
-def told() -> Iterator[list[jobs.Ended]]:
-    found: list[jobs.Ended] = []
+def told() -> Iterator[list[jobs.types.Ended]]:
+    found: list[jobs.types.Ended] = []
 
     @jobs.ended(Noop)
-    def listen(ended: jobs.Ended) -> None:
+    def listen(ended: jobs.types.Ended) -> None:
         found.append(ended)
 
     yield found
     endings.forget(Noop)
 
 
-def test_every_end_without_success_is_told_once(told: list[jobs.Ended]) -> None:
+def test_every_end_without_success_is_told_once(told: list[jobs.types.Ended]) -> None:
     wanted = {a_job(end, Noop()): end for end in ("failed", "cancelled", "expired")}
     for other in ("succeeded", "pending", "queued", "running"):
         a_job(other, Noop())
@@ -48,7 +48,7 @@ def test_every_end_without_success_is_told_once(told: list[jobs.Ended]) -> None:
     assert Teller().run() == 3, "whoever begins anew cannot know"
 
 
-def test_a_job_that_ends_twice_is_told_twice(told: list[jobs.Ended]) -> None:
+def test_a_job_that_ends_twice_is_told_twice(told: list[jobs.types.Ended]) -> None:
     job, teller = a_job("cancelled", Noop()), Teller()
     teller.run()
     jobs.retry(job, by="test")
@@ -58,7 +58,7 @@ def test_a_job_that_ends_twice_is_told_twice(told: list[jobs.Ended]) -> None:
     assert [one.id for one in told] == [job, job]
 
 
-def test_a_doubt_is_told_of(told: list[jobs.Ended]) -> None:
+def test_a_doubt_is_told_of(told: list[jobs.types.Ended]) -> None:
     job = a_job("failed", Noop())
     Effect.objects.create(job_id=job, key="k", state="in_doubt", token=uuid7(), attempt=1)
     Teller().run()
@@ -67,13 +67,13 @@ def test_a_doubt_is_told_of(told: list[jobs.Ended]) -> None:
 
 
 def test_one_that_fails_is_told_again_and_writes_nothing(
-    told: list[jobs.Ended], caplog: pytest.LogCaptureFixture
+    told: list[jobs.types.Ended], caplog: pytest.LogCaptureFixture
 ) -> None:
     endings.forget(Noop)
     left = [ValueError("broken")]
 
     @jobs.ended(Noop)
-    def listen(ended: jobs.Ended) -> None:
+    def listen(ended: jobs.types.Ended) -> None:
         jobs.enqueue(Fail())
         if left:
             raise left.pop()
@@ -87,7 +87,7 @@ def test_one_that_fails_is_told_again_and_writes_nothing(
 
 
 def test_what_is_committed_late_is_told_at_once(
-    told: list[jobs.Ended], set_clock: SetClock
+    told: list[jobs.types.Ended], set_clock: SetClock
 ) -> None:
     teller = Teller()
     set_clock(START)
@@ -101,7 +101,7 @@ def test_what_is_committed_late_is_told_at_once(
 
 
 def test_what_came_too_late_is_told_an_hour_later(
-    told: list[jobs.Ended], set_clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    told: list[jobs.types.Ended], set_clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: moment)
@@ -116,7 +116,9 @@ def test_what_came_too_late_is_told_an_hour_later(
     assert teller.run() == 1
 
 
-def test_many_are_told_in_portions(told: list[jobs.Ended], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_told_in_portions(
+    told: list[jobs.types.Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("jobs.engine.endings.PAGE", 2)
     monkeypatch.setattr("jobs.engine.endings.BUDGET", 0)
     wanted = {a_job("cancelled", Noop()) for _ in range(5)}
@@ -125,7 +127,7 @@ def test_many_are_told_in_portions(told: list[jobs.Ended], monkeypatch: pytest.M
     assert {one.id for one in told} == wanted
 
 
-def test_run_jobs_tells_too(told: list[jobs.Ended]) -> None:
+def test_run_jobs_tells_too(told: list[jobs.types.Ended]) -> None:
     made = jobs.enqueue(Noop(), expires=timedelta(seconds=1), delay=60)
     jobs.cancel(made.id, by="test")
     run_jobs()
@@ -134,10 +136,10 @@ def test_run_jobs_tells_too(told: list[jobs.Ended]) -> None:
 
 @pytest.mark.parametrize("wrong", [None, "noop", jobs.Payload, int])
 def test_only_kinds_have_ends(wrong: Any) -> None:
-    with pytest.raises(jobs.HandlerError, match="ended: must be given"):
+    with pytest.raises(jobs.errors.HandlerError, match="ended: must be given"):
         jobs.ended(wrong)
 
 
-def test_a_kind_tells_one(told: list[jobs.Ended]) -> None:
-    with pytest.raises(jobs.HandlerError, match=re.escape("are told to")):
+def test_a_kind_tells_one(told: list[jobs.types.Ended]) -> None:
+    with pytest.raises(jobs.errors.HandlerError, match=re.escape("are told to")):
         jobs.ended(Noop)(lambda ended: None)

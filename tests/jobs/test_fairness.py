@@ -34,7 +34,7 @@ def many(number: int, payload: jobs.Payload | None = None, **options: Any) -> li
 
 
 def fed(budget: int = 100) -> list[UUID]:
-    return [job_id for job_id, _ in admit("default", budget)]
+    return admit("default", budget)
 
 
 def tenants(ids: Sequence[UUID]) -> list[str]:

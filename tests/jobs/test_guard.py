@@ -353,7 +353,7 @@ def test_an_attempt_number_is_written_once() -> None:
 def test_ids_are_unique_for_ever() -> None:
     job_id = uuid4()
     a_job("succeeded", job_id=job_id)
-    with pytest.raises(jobs.DuplicateJob):
+    with pytest.raises(jobs.errors.DuplicateJob):
         intake.enqueue(Noop(), job_id=job_id)
 
 

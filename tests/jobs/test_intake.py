@@ -39,7 +39,7 @@ def both(payload: jobs.Payload, **options: Any) -> list[jobs.Job]:
 def test_an_enqueue_without_options(now: datetime) -> None:
     answer = jobs.enqueue(Echo(text="hi"))
     job = row(answer.id)
-    assert answer == jobs.Enqueued(job.id, "test.echo", "default", jobs.JobState.PENDING)
+    assert answer == jobs.types.Enqueued(job.id, "test.echo", "default", jobs.JobState.PENDING)
     assert (job.state, job.payload, job.payload_version) == ("pending", {"text": "hi"}, 1)
     assert (job.created_at, job.run_at, job.expires_at, job.queued_at) == (now, now, None, None)
     assert (job.priority, job.tenant, job.tags, job.correlation_id) == (0, "", [], "")
@@ -133,7 +133,7 @@ def test_ids_are_chosen_or_rise() -> None:
 def test_a_chosen_id_is_taken_once() -> None:
     mine = uuid4()
     jobs.enqueue(Echo(text="first"), job_id=mine)
-    with pytest.raises(jobs.DuplicateJob) as caught:
+    with pytest.raises(jobs.errors.DuplicateJob) as caught:
         jobs.enqueue(Echo(text="second"), job_id=mine)
     assert caught.value.job_id == mine and str(mine) in str(caught.value)
     assert row(mine).payload == {"text": "first"}, "and the transaction goes on"

@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,84 @@ def test_the_console_names_what_is_bound() -> None:
 
 def test_a_line_that_cannot_be_formatted_is_written_all_the_same() -> None:
     assert "%d apples" in logs.JsonFormatter().format(record("%d apples", "no"))
+
+
+@pytest.mark.django_db
+def test_what_a_handler_logs_of_an_exception_is_written(
+    handle: Callable[..., None], written: list[str]
+) -> None:
+    def talk(ctx: jobs.Context, payload: Any) -> None:
+        try:
+            raise LookupError(SECRET)
+        except LookupError:
+            ctx.log.exception("cannot find it")
+
+    handle(Talk, talk)
+    run(a_claim(Talk()))
+    [line] = [json.loads(text) for text in written if "cannot find it" in text]
+    assert "LookupError: password=***" in line["exception"]
+
+
+# ---- where it is written
+
+
+@contextmanager
+def unconfigured() -> Iterator[logging.Logger]:
+    """The loggers as Django's default settings leave them, and without those of pytest."""
+    root, ours = logging.getLogger(), logging.getLogger("jobs")
+    before = [(one, one.handlers[:], one.level) for one in (root, ours)]
+    for one in (root, ours):
+        one.handlers[:] = []
+    ours.setLevel(logging.NOTSET)
+    try:
+        yield ours
+    finally:
+        for one, handlers, level in before:
+            one.handlers[:] = handlers
+            one.setLevel(level)
+
+
+@pytest.fixture
+def usual(settings: Any) -> Any:
+    """Django's default settings of logging."""
+    settings.LOGGING, settings.LOGGING_CONFIG = {}, "logging.config.dictConfig"
+    return settings
+
+
+def test_without_settings_lines_go_to_standard_error(usual: Any) -> None:
+    with unconfigured() as ours:
+        logging.getLogger().addHandler(logging.NullHandler())  # of an error tracker, perhaps
+        logs.write_somewhere()
+        logs.write_somewhere()
+        [handler] = ours.handlers
+        assert isinstance(handler, logging.StreamHandler)
+        assert isinstance(handler.formatter, logs.ConsoleFormatter)
+        assert ours.getEffectiveLevel() == logging.INFO
+
+
+@pytest.mark.parametrize("where", ["", "jobs"])
+def test_a_console_that_is_there_is_left_alone(usual: Any, where: str) -> None:
+    with unconfigured() as ours:
+        logging.getLogger(where).addHandler(logging.StreamHandler())
+        logs.write_somewhere()
+        assert len(ours.handlers) == (where == "jobs")
+        assert ours.level == logging.NOTSET
+
+
+@pytest.mark.parametrize(("name", "value"), [("LOGGING", {"version": 1}), ("LOGGING_CONFIG", None)])
+def test_a_projects_own_choice_is_left_alone(usual: Any, name: str, value: Any) -> None:
+    setattr(usual, name, value)
+    with unconfigured() as ours:
+        logging.getLogger().addHandler(logging.NullHandler())
+        logs.write_somewhere()
+        assert ours.handlers == []
+
+
+def test_settings_that_say_nothing_of_it_leave_it_to_standard_error(usual: Any) -> None:
+    usual.LOGGING = {"version": 1, "loggers": {"django": {"level": "INFO"}}}
+    with unconfigured() as ours:
+        logs.write_somewhere()
+        assert len(ours.handlers) == 1
 
 
 # ---- what stays with the attempt

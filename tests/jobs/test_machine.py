@@ -310,14 +310,25 @@ UNION ALL SELECT 'counters', id FROM jobs_job WHERE attempt < crashes + failures
 UNION ALL SELECT 'early', id FROM jobs_job WHERE state = 'running' AND started_at < run_at
 """
 
-Life.TestCase.settings = settings(
-    max_examples=150,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+
+def lives(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 @pytest.mark.django_db
 class TestLife(Life.TestCase):  # type: ignore[misc, valid-type]
     """Every way of life that hypothesis finds keeps the promises."""
+
+    settings = lives(60)
+
+
+@pytest.mark.slow
+class TestManyLives(TestLife):
+    """The same, for longer."""
+
+    settings = lives(300)

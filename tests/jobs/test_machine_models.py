@@ -30,7 +30,7 @@ def announce(moved: Moved) -> None:
     Announcement.objects.using(moved.using).create(text=text)
 
 
-plans = jobs.machine(Plan, "status", EDGES, on_move=announce)
+plans = jobs.machines.machine(Plan, "status", EDGES, on_move=announce)
 
 
 def a_plan(status: str = Status.DRAFT, **fields: Any) -> Plan:
@@ -81,7 +81,7 @@ def test_columns_that_a_save_would_stamp_are_stamped() -> None:
 
 def test_an_illegal_move_names_the_state_and_the_ways() -> None:
     plan = a_plan(Status.READY, title="x")
-    with pytest.raises(jobs.IllegalMove) as caught:
+    with pytest.raises(jobs.errors.IllegalMove) as caught:
         plans.move(plan, "published", title="y")
     text = f"Plan {plan.pk} is 'ready' and cannot become 'published'; "
     assert str(caught.value) == text + "it may become 'approved', 'draft'"
@@ -91,7 +91,7 @@ def test_an_illegal_move_names_the_state_and_the_ways() -> None:
 
 
 def test_nothing_leaves_a_last_state() -> None:
-    with pytest.raises(jobs.IllegalMove, match="nothing leaves there"):
+    with pytest.raises(jobs.errors.IllegalMove, match="nothing leaves there"):
         plans.move(a_plan(Status.PUBLISHED).pk, "draft")
 
 
@@ -100,7 +100,7 @@ def test_an_instance_must_show_the_present_state() -> None:
     same = stored(plan)
     plans.move(same, "ready")
     plans.move(same, "approved")
-    with pytest.raises(jobs.StaleState) as caught:
+    with pytest.raises(jobs.errors.StaleState) as caught:
         plans.move(plan, "ready")
     assert "is 'approved', not 'draft' as expected" in str(caught.value)
     assert "it may become 'published', 'failed'" in str(caught.value)
@@ -110,7 +110,7 @@ def test_an_instance_must_show_the_present_state() -> None:
 
 def test_expect_says_where_the_row_may_be_found() -> None:
     plan = a_plan(Status.FAILED)
-    with pytest.raises(jobs.StaleState):
+    with pytest.raises(jobs.errors.StaleState):
         plans.move(plan.pk, "approved", expect="ready")
     plans.move(plan.pk, "approved", expect=["ready", "failed"])
     plan.status = "draft"  # the instance is out of date, and the caller knows it
@@ -129,7 +129,7 @@ def test_the_move_is_undone_when_the_event_cannot_be_written() -> None:
     def fail(moved: Moved) -> None:
         raise OSError("no outbox")
 
-    failing = jobs.machine(Plan, "status", EDGES, on_move=fail)
+    failing = jobs.machines.machine(Plan, "status", EDGES, on_move=fail)
     plan = a_plan()
     with pytest.raises(OSError, match="no outbox"):
         failing.move(plan, "ready")
@@ -148,7 +148,7 @@ def test_the_move_is_part_of_the_callers_transaction() -> None:
 def test_the_callers_transaction_survives_a_refusal() -> None:
     with transaction.atomic():
         plan = a_plan()
-        with pytest.raises(jobs.IllegalMove):
+        with pytest.raises(jobs.errors.IllegalMove):
             plans.move(plan.pk, "failed")
         plans.move(plan.pk, "ready")
     assert stored(plan).status == "ready"
@@ -167,7 +167,7 @@ def test_the_callers_transaction_survives_a_refusal() -> None:
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], problem: str) -> None:
     plan = a_plan()
-    with pytest.raises(jobs.MachineError, match=problem):
+    with pytest.raises(jobs.errors.MachineError, match=problem):
         plans.move(plan, **arguments)
     assert stored(plan).status == "draft"
 
@@ -195,10 +195,18 @@ def test_a_walk_goes_through_every_state_and_writes_the_row_once(
 @pytest.mark.parametrize(
     ("path", "error", "problem"),
     [
-        (["ready", "published"], jobs.MachineError, "path: 'ready' cannot become 'published'"),
-        (["approved", "published"], jobs.IllegalMove, "is 'draft' and cannot become 'approved'"),
-        (["ready", "aproved"], jobs.MachineError, "no state; did you mean 'approved'"),
-        ([], jobs.MachineError, "path names no state"),
+        (
+            ["ready", "published"],
+            jobs.errors.MachineError,
+            "path: 'ready' cannot become 'published'",
+        ),
+        (
+            ["approved", "published"],
+            jobs.errors.IllegalMove,
+            "is 'draft' and cannot become 'approved'",
+        ),
+        (["ready", "aproved"], jobs.errors.MachineError, "no state; did you mean 'approved'"),
+        ([], jobs.errors.MachineError, "path names no state"),
     ],
 )
 def test_a_walk_that_cannot_be_gone_is_not_begun(
@@ -217,7 +225,7 @@ def test_a_walk_is_undone_when_one_of_its_events_cannot_be_written() -> None:
             raise OSError("no outbox")
         announce(moved)
 
-    failing = jobs.machine(Plan, "status", EDGES, on_move=fail)
+    failing = jobs.machines.machine(Plan, "status", EDGES, on_move=fail)
     plan = a_plan()
     with pytest.raises(OSError, match="no outbox"):
         failing.walk(plan, ["ready", "approved"])
@@ -227,10 +235,12 @@ def test_a_walk_is_undone_when_one_of_its_events_cannot_be_written() -> None:
 def test_a_move_may_ask_for_more_than_the_state() -> None:
     plan = a_plan(moves=3)
     for row in (plan, plan.pk):
-        with pytest.raises(jobs.StaleState, match="is 'draft', but not as it was given") as caught:
+        with pytest.raises(
+            jobs.errors.StaleState, match="is 'draft', but not as it was given"
+        ) as caught:
             plans.move(row, "ready", given=Q(moves__lt=3))
         assert caught.value.current == "draft"
-    with pytest.raises(jobs.IllegalMove):
+    with pytest.raises(jobs.errors.IllegalMove):
         plans.move(plan, "published", given=Q(moves__lt=3))
     plans.move(plan, "ready", given=Q(moves__lte=3), moves=4)
     plans.move(plan.pk, "approved", given=Q(moves=4))
@@ -238,7 +248,7 @@ def test_a_move_may_ask_for_more_than_the_state() -> None:
 
 
 def test_an_instance_is_moved_without_asking_where_it_is(django_assert_num_queries: Any) -> None:
-    quiet = jobs.machine(Plan, "status", EDGES)
+    quiet = jobs.machines.machine(Plan, "status", EDGES)
     plan = a_plan()
     with django_assert_num_queries(3):  # a savepoint, the row, the savepoint's end
         quiet.move(plan, "ready")
@@ -248,7 +258,7 @@ def test_an_instance_is_moved_without_asking_where_it_is(django_assert_num_queri
 
 def test_all_that_one_call_moves_is_told_at_once() -> None:
     told: list[list[tuple[Any, str, Any]]] = []
-    together = jobs.machine(
+    together = jobs.machines.machine(
         Plan, "status", EDGES,
         on_moves=lambda moves: told.append([(m.pk, m.to, m.instance) for m in moves]),
     )  # fmt: skip
@@ -267,7 +277,7 @@ def test_what_is_told_at_once_undoes_the_moves_by_raising() -> None:
     def fail(moves: Sequence[Moved]) -> None:
         raise OSError("no outbox")
 
-    failing = jobs.machine(Plan, "status", EDGES, on_moves=fail)
+    failing = jobs.machines.machine(Plan, "status", EDGES, on_moves=fail)
     plan, other = a_plan(), a_plan()
     with pytest.raises(OSError, match="no outbox"):
         failing.walk(plan, ["ready", "approved"])
@@ -306,7 +316,7 @@ def test_a_batch_is_one_fact() -> None:
         if len(said) == 2:
             raise OSError("no outbox")
 
-    failing = jobs.machine(Plan, "status", EDGES, on_move=fail_late)
+    failing = jobs.machines.machine(Plan, "status", EDGES, on_move=fail_late)
     both = [a_plan(), a_plan()]
     with pytest.raises(OSError, match="no outbox"):
         failing.move_many(both, "ready")
@@ -326,7 +336,7 @@ def test_of_many_that_race_one_moves_the_row() -> None:
         try:
             plans.move(Plan(pk=plan.pk, status="ready"), to)
             ends.append("moved")
-        except jobs.StaleState:
+        except jobs.errors.StaleState:
             ends.append("stale")
         finally:
             connection.close()
@@ -383,15 +393,15 @@ def test_batches_that_overlap_neither_deadlock_nor_move_a_row_twice() -> None:
     ],
 )
 def test_edges_that_make_no_sense_are_refused(field: str, edges: Any, problem: str) -> None:
-    with pytest.raises(jobs.MachineError, match=problem):
-        jobs.machine(Plan, field, edges)
+    with pytest.raises(jobs.errors.MachineError, match=problem):
+        jobs.machines.machine(Plan, field, edges)
 
 
 def test_a_field_without_choices_knows_the_states_of_its_edges() -> None:
-    moods = jobs.machine(Plan, "mood", {"calm": "glad"})
+    moods = jobs.machines.machine(Plan, "mood", {"calm": "glad"})
     plan = a_plan()
     assert moods.move(plan, "glad").source == "calm"
-    with pytest.raises(jobs.MachineError, match="'sad' is no state"):
+    with pytest.raises(jobs.errors.MachineError, match="'sad' is no state"):
         moods.move(plan, "sad")
 
 
@@ -404,12 +414,12 @@ def test_what_may_be_is_said_without_a_query(django_assert_num_queries: Any) -> 
 
 
 def test_the_edges_are_a_table_and_a_diagram() -> None:
-    named = jobs.machine(
+    named = jobs.machines.machine(
         Plan,
         "status",
         [
-            jobs.Edge("approve", ["ready", "failed"], "approved", "somebody has read it"),
-            jobs.Edge("publish", "approved", "published"),
+            jobs.machines.Edge("approve", ["ready", "failed"], "approved", "somebody has read it"),
+            jobs.machines.Edge("publish", "approved", "published"),
         ],
     )
     assert named.table().splitlines()[2:] == [

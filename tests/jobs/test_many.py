@@ -52,11 +52,11 @@ def bad_last(draft: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("last", "error"),
     [
-        (jobs.Draft(Noop(), priority=101), jobs.InvalidOption),
-        (jobs.Draft(Echo(text="\0")), jobs.InvalidPayload),
-        (jobs.Draft(Noop(), tenant="a\tb"), jobs.InvalidOption),
-        ("a text", jobs.InvalidPayload),
-        (None, jobs.InvalidPayload),
+        (jobs.Draft(Noop(), priority=101), jobs.errors.InvalidOption),
+        (jobs.Draft(Echo(text="\0")), jobs.errors.InvalidPayload),
+        (jobs.Draft(Noop(), tenant="a\tb"), jobs.errors.InvalidOption),
+        ("a text", jobs.errors.InvalidPayload),
+        (None, jobs.errors.InvalidPayload),
     ],
 )
 def test_one_bad_draft_refuses_all(last: Any, error: type[Exception]) -> None:
@@ -77,7 +77,7 @@ def test_an_input_that_breaks_off_enqueues_nothing() -> None:
 
 def test_an_id_twice_in_one_call_is_refused() -> None:
     mine = uuid4()
-    with pytest.raises(jobs.DuplicateJob) as caught:
+    with pytest.raises(jobs.errors.DuplicateJob) as caught:
         jobs.enqueue_many([Noop(), *(jobs.Draft(Noop(), job_id=mine) for _ in range(2))])
     assert caught.value.job_id == mine and not Job.objects.exists()
 
@@ -85,7 +85,7 @@ def test_an_id_twice_in_one_call_is_refused() -> None:
 def test_a_known_id_is_refused_and_nothing_else_enters() -> None:
     mine = uuid4()
     jobs.enqueue(Noop(), job_id=mine)
-    with pytest.raises(jobs.DuplicateJob):
+    with pytest.raises(jobs.errors.DuplicateJob):
         jobs.enqueue_many([Noop(), jobs.Draft(Noop(), job_id=mine)])
     assert Job.objects.count() == 1
 

@@ -102,7 +102,8 @@ def test_lines_know_the_request_and_its_user(client: Client) -> None:
     assert seen == [{"request_id": "r"}, {"request_id": "r", "user_id": str(user.pk)}]
 
 
-def test_the_project_has_it(client: Client) -> None:
+def test_the_project_has_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "django.request")
     client.force_login(User.objects.create_superuser("root"))
     seen: list[dict[str, Any]] = []
 

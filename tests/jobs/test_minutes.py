@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from psycopg import errors
 
 import jobs
 from jobs import histograms
@@ -90,7 +91,7 @@ def test_a_stale_ending_does_not_count() -> None:
     ("error", "outcome"),
     [
         (jobs.RateLimited(5), "limited"),
-        (jobs.CircuitOpen("mail", 5), "held"),
+        (jobs.effects.CircuitOpen("mail", 5), "held"),
         (jobs.Snooze(5), "snoozed"),
         (ValueError("no"), "retried"),
     ],
@@ -138,6 +139,26 @@ def test_an_executor_gathers_and_others_write_at_once(fresh_recorder: minutes.Re
     fresh_recorder.flush()
     assert Minute.objects.get(minute=TOTAL).count == 3
     assert fresh_recorder.wait() is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_server_did_not_take_is_kept(
+    fresh_recorder: minutes.Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_recorder.defer()
+    fresh_recorder.note([note(seconds=0.2)])
+    original = sql.bound_rows
+
+    def locked(*_: object) -> None:
+        raise OperationalError("lock timeout") from errors.LockNotAvailable()
+
+    monkeypatch.setattr(sql, "bound_rows", locked)
+    fresh_recorder.flush()
+    monkeypatch.setattr(sql, "bound_rows", original)
+    fresh_recorder.note([note(seconds=0.2)])
+    fresh_recorder.flush()
+    told = Minute.objects.get(minute=TOTAL)
+    assert (told.count, told.seconds, sum(told.buckets)) == (2, 0.4, 2)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ P, F, C = JobState.PENDING, JobState.FAILED, JobState.CANCELLED
 def a_handler(**rules: Any) -> registry.Handler:
     known = registry.find("test.noop")
     assert known is not None
-    return replace(known, **{"backoff": jobs.Fixed(7), **rules})
+    return replace(known, **{"backoff": jobs.backoff.Fixed(7), **rules})
 
 
 def shape(move: Move) -> tuple[Any, ...]:

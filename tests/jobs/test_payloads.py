@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ class Mail(jobs.Payload, kind="test.mail", aliases=["mail.send"], version=3):
         return data
 
 
-ID = uuid4()
+ID = UUID("018f5f4e-7c1d-7a52-9b8e-2f6a3c4d5e6f")
 
 
 @pytest.mark.parametrize(("version", "name"), [(1, "id"), (2, "outbox"), (3, "outbox_id")])

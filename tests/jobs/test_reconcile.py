@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import redis
 
 import jobs
 from jobs.engine import reconcile, rq
@@ -31,14 +33,12 @@ def dispatched(queue: str, budget: int, lanes: int = 50) -> list[Any]:
 
 def test_ids_in_no_list_are_missing_after_a_while(queue: str, set_clock: SetClock) -> None:
     set_clock(START)
-    listed, parked, lost = (a_job("queued", queue=queue) for _ in range(3))
-    rq.push(queue, [(listed, 60.0)])
-    rq.client().rpush(rq.intermediate_key(queue), str(parked))
+    listed, lost = (a_job("queued", queue=queue) for _ in range(2))
+    rq.push(queue, [listed])
     set_clock(START + timedelta(seconds=1.9))
     assert find_missing(queue, 2.0) == []
     set_clock(START + timedelta(seconds=2))
-    # Whoever parked an id has started it by now, or never will.
-    assert sorted(find_missing(queue, 2.0)) == sorted([(parked, 300.0), (lost, 300.0)])
+    assert find_missing(queue, 2.0) == [lost]
     assert find_missing(queue, 2.0, limit=0) == []
 
 
@@ -70,6 +70,63 @@ def test_after_a_loss_of_redis_everything_is_pushed_at_once(queue: str) -> None:
     rq.client().delete(rq._seq_key(queue))
     reconciler._repush([queue])
     assert rq.listed(queue) == {fresh}
+
+
+def test_a_loss_is_noticed_by_a_redis_of_2021(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis 6.2 knows no SET with NX and GET."""
+    known = redis.Redis.set
+
+    def older(*arguments: Any, **options: Any) -> Any:
+        if options.get("nx") and options.get("get"):
+            raise redis.ResponseError("syntax error")
+        return known(*arguments, **options)
+
+    monkeypatch.setattr(redis.Redis, "set", older)
+    rq.client().delete(rq.EPOCH)
+    reconciler = Reconciler("r")
+    reconciler._repush([queue])
+    lost = a_job("queued", queue=queue)
+    rq.client().delete(rq.EPOCH)
+    reconciler._repush([queue])
+    assert rq.listed(queue) == {lost}
+
+
+def test_the_epoch_is_what_the_first_one_said(queue: str) -> None:
+    rq.client().delete(rq.EPOCH)
+    assert rq.epoch("a") == "a"
+    assert rq.epoch("b") == "a"
+    rq.client().delete(rq.EPOCH)
+    rq.client().rpush(rq.EPOCH, "a stranger's")
+    assert rq.epoch("c") == "c"
+
+
+def test_dispatchers_are_live_by_the_clock_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    rq.client().delete(rq.dispatchers_key())
+    for minutes in (-10, 0, 10):
+        moment = time.time() + minutes * 60
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda moment=moment: moment)
+            rq.note_dispatcher(f"d{minutes}")
+            assert f"d{minutes}" in rq.live_dispatchers()
+    assert len(rq.live_dispatchers()) == 3
+    # Nobody has heard of one for longer than it counts.
+    rq.client().zadd(rq.dispatchers_key(), {"gone": time.time() - 2 * rq.DISPATCHER_TTL})
+    assert "gone" not in rq.live_dispatchers()
+    rq.client().delete(rq.dispatchers_key())
+
+
+def test_workers_that_were_killed_leave_rqs_lists(queue: str) -> None:
+    killed, lives = (rq.JobsWorker(f"{queue}.{n}", [queue], int) for n in ("killed", "lives"))
+    for worker in (killed, lives):
+        worker.announce()
+    rq.client().delete(killed.key)
+    assert rq.forget_dead_workers() >= 1
+    assert not rq.client().hexists(rq.REGISTRY, killed.key)
+    for key in ("rq:workers", f"rq:workers:jobs:{queue}"):
+        members = rq.client().smembers(key)
+        assert lives.key.encode() in members
+        assert killed.key.encode() not in members
+    lives.register_death()  # type: ignore[no-untyped-call]
 
 
 # ---- Expiry

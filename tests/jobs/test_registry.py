@@ -88,6 +88,7 @@ def test_old_names_lead_to_the_handler() -> None:
         ({"crash_limit": "3"}, "crash_limit"),
         ({"dead_letter": "no"}, "dead_letter"),
         ({"replayable": 1}, "replayable"),
+        ({"internal": 1}, "internal"),
         ({"atomic": True, "timeout": 11}, "timeout"),
         ({"atomic": True, "on_lost": "fail"}, "atomic"),
     ],

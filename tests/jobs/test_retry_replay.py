@@ -73,7 +73,7 @@ def test_what_did_not_succeed_may_run_again(final: str) -> None:
 def test_anything_else_is_refused_and_stays(other: str) -> None:
     job_id = a_job(other)
     before = row(job_id).history
-    with pytest.raises(jobs.NotAllowed, match="cancelled or expired or failed") as caught:
+    with pytest.raises(jobs.errors.NotAllowed, match="cancelled or expired or failed") as caught:
         retry(job_id, by="ada")
     assert (caught.value.state, caught.value.action) == (other, "retry")
     assert (state(job_id), row(job_id).history) == (other, before)
@@ -81,14 +81,14 @@ def test_anything_else_is_refused_and_stays(other: str) -> None:
 
 def test_a_job_that_nobody_knows() -> None:
     for act in (retry, replay):
-        with pytest.raises(jobs.UnknownJob):
+        with pytest.raises(jobs.errors.UnknownJob):
             act(uuid4(), by="ada")
 
 
 @pytest.mark.parametrize("attempts", [0, -1, 1001, True, 1.5, "2"])
 def test_a_senseless_budget_is_refused(attempts: Any) -> None:
     job_id = a_failure()
-    with pytest.raises(jobs.InvalidOption, match="attempts"):
+    with pytest.raises(jobs.errors.InvalidOption, match="attempts"):
         retry(job_id, by="ada", attempts=attempts)
     assert (state(job_id), letters(job_id)) == ("failed", ["open"])
 
@@ -151,7 +151,7 @@ def test_a_retry_may_have_an_expiry_of_its_own(set_clock: Any, expires: Any) -> 
 @pytest.mark.parametrize("expires", [0, -1, "tomorrow", True, datetime(2040, 1, 1), 1e12])
 def test_an_expiry_that_says_nothing_is_refused(expires: Any) -> None:
     job = a_failure()
-    with pytest.raises(jobs.InvalidOption, match="expires"):
+    with pytest.raises(jobs.errors.InvalidOption, match="expires"):
         retry(job, by="ann", expires=expires)
     assert state(job) == "failed"
 
@@ -171,7 +171,7 @@ def test_a_key_that_another_has_taken_is_in_the_way() -> None:
     first = jobs.enqueue(Noop(), unique=jobs.Unique("k")).id
     cancel(first, by="ada")
     second = jobs.enqueue(Noop(), unique=jobs.Unique("k")).id
-    with pytest.raises(jobs.KeyTaken, match=str(second)) as caught:
+    with pytest.raises(jobs.errors.KeyTaken, match=str(second)) as caught:
         retry(first, by="ada")
     assert (caught.value.other, caught.value.key) == (second, "k")
     assert state(first) == "cancelled"
@@ -261,7 +261,7 @@ def test_whatever_has_ended_may_be_replayed(final: str) -> None:
 @pytest.mark.parametrize("other", UNFINISHED)
 def test_what_has_not_ended_is_not_replayed(other: str) -> None:
     job_id = a_job(other)
-    with pytest.raises(jobs.NotAllowed, match=f"it is {other}"):
+    with pytest.raises(jobs.errors.NotAllowed, match=f"it is {other}"):
         replay(job_id, by="ada")
     assert jobs.Job.objects.filter(replay_of=job_id).count() == 0
 
@@ -270,7 +270,7 @@ def test_payload_and_options_may_differ() -> None:
     old = a_job("failed", Echo(text="x"), priority=7)
     new = replay(old, by="ada", payload=Echo(text="y"), priority=9, delay=60)
     assert (row(new).payload, row(new).priority, row(new).wait) == ({"text": "y"}, 9, 1)
-    with pytest.raises(jobs.InvalidOption, match="priority"):
+    with pytest.raises(jobs.errors.InvalidOption, match="priority"):
         replay(a_job("failed"), by="ada", priority=101)
 
 
@@ -285,7 +285,7 @@ def test_a_key_that_another_line_has_taken_is_in_the_way_of_a_replay() -> None:
     old = jobs.enqueue(Noop(), unique=jobs.Unique("k")).id
     cancel(old, by="ada")
     other = jobs.enqueue(Noop(), unique=jobs.Unique("k")).id
-    with pytest.raises(jobs.KeyTaken) as caught:
+    with pytest.raises(jobs.errors.KeyTaken) as caught:
         replay(old, by="ada")
     assert caught.value.other == other
     assert jobs.Job.objects.count() == 2 and row(old).replayed_by is None
@@ -307,7 +307,7 @@ def test_a_kind_may_forbid_it() -> None:
 
     try:
         job_id = a_job("succeeded", Once())
-        with pytest.raises(jobs.NotAllowed, match="forbids"):
+        with pytest.raises(jobs.errors.NotAllowed, match="forbids"):
             replay(job_id, by="ada")
     finally:
         registry.unregister("test.once")
@@ -328,7 +328,7 @@ def test_a_second_replay_waits_for_the_end_of_the_first() -> None:
     old = a_job("failed")
     new = replay(old, by="ada")
     for member in (old, new):
-        with pytest.raises(jobs.NotAllowed):
+        with pytest.raises(jobs.errors.NotAllowed):
             replay(member, by="ada")
     succeed(claim_again(new))
     newest = replay(old, by="ada")
@@ -340,13 +340,13 @@ def test_a_second_replay_waits_for_the_end_of_the_first() -> None:
 def test_a_retry_beside_an_unfinished_replay_is_refused() -> None:
     old = a_failure()
     new = replay(old, by="ada")
-    with pytest.raises(jobs.NotAllowed, match=f"succeeded by {new}"):
+    with pytest.raises(jobs.errors.NotAllowed, match=f"succeeded by {new}"):
         retry(old, by="ada")
     assert (state(old), letters(old)) == ("failed", ["replayed"])
     cancel(new, by="ada")
     retry(old, by="ada")
     assert state(old) == "pending"
-    with pytest.raises(jobs.NotAllowed):
+    with pytest.raises(jobs.errors.NotAllowed):
         retry(new, by="ada")
 
 
@@ -357,7 +357,7 @@ def test_a_line_goes_on_when_its_first_member_is_deleted() -> None:
     forget(first)
     third = replay(second, by="ada")
     assert row(third).lineage == first
-    with pytest.raises(jobs.NotAllowed):
+    with pytest.raises(jobs.errors.NotAllowed):
         retry(second, by="ada")
 
 
@@ -380,7 +380,7 @@ def test_of_many_who_replay_a_line_one_does(is_deleted: bool) -> None:
     )
     allowed = [a for a in answers if not isinstance(a, Exception)]
     assert len(allowed) == 1, answers
-    assert all(isinstance(a, jobs.NotAllowed) for a in answers if isinstance(a, Exception))
+    assert all(isinstance(a, jobs.errors.NotAllowed) for a in answers if isinstance(a, Exception))
     assert unfinished_members(first) == 1
 
 

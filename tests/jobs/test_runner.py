@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import DataError, InternalError, OperationalError, transaction
+from psycopg import errors
 
 import jobs
 from jobs import registry
@@ -39,7 +40,7 @@ def told() -> Iterator[Callable[..., Any]]:
     """Runs a job whose handler does as it is told, and answers what is to be settled."""
 
     def run(do: Do, reason: str = "", **rules: Any) -> Any:
-        @jobs.handler(Told, backoff=jobs.Immediate(), **rules)
+        @jobs.handler(Told, backoff=jobs.backoff.Immediate(), **rules)
         def handle(ctx: jobs.Context, payload: Told) -> Any:
             return do(ctx)
 
@@ -221,6 +222,53 @@ def test_an_atomic_handler_that_lost_its_job_leaves_nothing(told: Any) -> None:
 
 
 # ---- What the handler is given
+
+
+def breaking_off(error: Exception, cause: Exception) -> Callable[..., Any]:
+    error.__cause__ = cause
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+PASSING = [
+    (OperationalError("lock timeout"), errors.LockNotAvailable()),
+    (OperationalError("statement timeout"), errors.QueryCanceled()),
+    (InternalError("read-only"), errors.ReadOnlySqlTransaction()),
+    (OperationalError("deadlock"), errors.DeadlockDetected()),
+]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("error", "cause"), PASSING)
+def test_an_atomic_completion_that_the_database_breaks_off_is_nobodys_failure(
+    told: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception
+) -> None:
+    monkeypatch.setattr(runner, "settle_successes", breaking_off(error, cause))
+    outcome = told(lambda ctx: an_effect(), atomic=True)
+    assert isinstance(outcome, Ended) and outcome.fault
+    assert (outcome.move.attempt, outcome.move.failed, outcome.move.released) == ("lost", 0, 1)
+    assert outcome.fault.error_class == "DatabaseLost" and outcome.move.delay > 0
+    assert effects() == 0
+
+
+def test_an_atomic_result_that_is_refused_is_a_bad_result(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = breaking_off(DataError("no"), errors.UntranslatableCharacter())
+    monkeypatch.setattr(runner, "settle_successes", refused)
+    outcome = told(lambda ctx: an_effect(), atomic=True)
+    assert (outcome.move.state, outcome.move.reason) == ("failed", "bad_result")
+
+
+def test_what_an_atomic_handler_is_refused_itself_is_its_failure(told: Any) -> None:
+    outcome = told(raising(OperationalError("of another database")), atomic=True)
+    assert (outcome.move.attempt, outcome.move.failed) == ("failed", 1)
+    lock = breaking_off(OperationalError("lock timeout"), errors.LockNotAvailable())
+    outcome = told(lock, atomic=True)
+    assert (outcome.move.attempt, outcome.move.failed) == ("failed", 1)
 
 
 def test_the_context_tells_of_the_attempt(told: Any) -> None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import django.db
+import psycopg
 import pytest
-from django.db import DataError, connection
+from django.db import (
+    DatabaseError,
+    DataError,
+    OperationalError,
+    connection,
+)
 
 import jobs
 from jobs import registry
 from jobs.engine import claims, settler
+from jobs.engine import sql as engine_sql
+from jobs.engine.admission import Closing
 from jobs.engine.claims import Claim, Ended, Success
 from jobs.ids import uuid7
 from jobs.models import Attempt, DeadLetter
@@ -32,6 +43,7 @@ from tests.jobs.factories import (
     succeed,
 )
 from tests.specimens.handlers import Fail, Noop
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -326,14 +338,28 @@ def test_one_bad_result_is_found_and_fails_alone() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_bad_ending_does_not_hold_up_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_bad_ending_does_not_hold_up_the_others() -> None:
     good = [a_claim() for _ in range(4)]
     bad = a_claim()
     impossible = Ended(bad.id, bad.token, bad.kind, Move(JobState.PENDING, "", delay=float("nan")))
-    settler.write([*(ended(claim) for claim in good), impossible], WORKER)
+    assert settler.write([*(ended(claim) for claim in good), impossible], WORKER) == []
     assert {row(claim.id).failures for claim in good} == {1}
-    assert state(bad.id) == "running"
-    assert "cannot be settled" in caplog.text
+    assert (state(bad.id), row(bad.id).reason) == ("failed", "bad_result")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failure_whose_words_are_refused_is_a_failure_without_them() -> None:
+    claim = a_claim(Fail())
+    said = ended(claim, fault=Fault("E", "m"))
+    refused = replace(said, move=replace(said.move, attempt="failed\0"))
+    assert settler.write([refused], WORKER) == []
+    assert row(claim.id).reason == "bad_result"
+    claim = a_claim(Fail())
+    said = ended(claim, fault=Fault("E", "m"))
+    closing = Closing("kind:x\0", "default", None, None, 1.0)
+    assert settler.write([replace(said, closing=closing)], WORKER) == []
+    assert (state(claim.id), row(claim.id).failures) == ("pending", 1)
+    assert "refused what was said" in row(claim.id).error
 
 
 def test_a_stale_outcome_is_reported_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
@@ -350,19 +376,145 @@ def test_an_outcome_written_twice_is_no_stale_one(caplog: pytest.LogCaptureFixtu
     assert caplog.text == ""
 
 
-def test_a_lost_database_is_not_taken_for_a_bad_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = a_claim()
+def refusing(number: str) -> DatabaseError:
+    """The error of a SQLSTATE, in the class that Django gives it."""
+    cause = psycopg.errors.lookup(number)("as told")
+    wrapped = next(
+        found
+        for found in type(cause).__mro__
+        if found.__module__ == "psycopg" and hasattr(django.db, found.__name__)
+    )
+    error: DatabaseError = getattr(django.db, wrapped.__name__)("as told")
+    error.__cause__ = cause
+    return error
 
-    def gone(*_: object) -> object:
-        from django.db import OperationalError
 
-        raise OperationalError("server closed the connection unexpectedly")
+WAITING = {
+    "55P03": "lock_timeout",
+    "57014": "statement_timeout",
+    "25006": "read-only",
+    "40001": "serialization failure",
+    "40P01": "deadlock",
+    "53300": "too many connections",
+    "57P01": "shutdown",
+    "08006": "connection failure",
+    "26000": "a prepared statement that is not there",
+    "42P05": "a prepared statement that is there already",
+    "42P01": "a missing table",
+    "XX000": "something else",
+}
+REFUSED = ("22P05", "22008", "23514", "54001", "54000")
+
+
+@pytest.mark.parametrize("number", [*WAITING, ""])
+def test_what_says_nothing_about_the_value_is_raised(
+    monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    claim, other = a_claim(), a_claim()
+    error = refusing(number) if number else OperationalError("the server closed the connection")
+
+    def fail(*_: object) -> object:
+        raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "settle_successes", gone)
-        with pytest.raises(Exception, match="closed the connection"):
-            settler.write([Success(claim, "1")], WORKER)
-    assert state(claim.id) == "running"
+        patch.setattr(claims, "settle_successes", fail)
+        patch.setattr(claims, "settle_endings", fail)
+        for outcome in (Success(claim, "1"), ended(other)):
+            with pytest.raises(type(error)):
+                settler.write([outcome], WORKER)
+    assert [state(one.id) for one in (claim, other)] == ["running", "running"]
+
+
+@pytest.mark.parametrize("number", REFUSED)
+def test_a_refused_value_is_that_jobs_failure(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
+    claim = a_claim()
+
+    def fail(*_: object) -> object:
+        raise refusing(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "settle_successes", fail)
+        settler.write([Success(claim, "1")], WORKER)
+    assert (state(claim.id), row(claim.id).reason) == ("failed", "bad_result")
+
+
+class Line:
+    """A settler that is stepped by hand, on a database that fails as it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fails: Callable[[Sequence[Success]], str] = lambda _: ""
+        self.freed: list[int] = []
+        self.sizes: list[int] = []
+        self.settler = settler.Settler(WORKER, lambda: False, self.freed.append)
+        original = claims.settle_successes
+
+        def settle(successes: Sequence[Success], worker: str) -> Any:
+            if successes:
+                self.sizes.append(len(successes))
+            if number := self.fails(successes):
+                raise refusing(number)
+            return original(successes, worker)
+
+        monkeypatch.setattr(claims, "settle_successes", settle)
+        monkeypatch.setattr(engine_sql, "close", lambda: None)
+
+    def put(self, *claimed: Claim) -> None:
+        for number, claim in enumerate(claimed):
+            self.settler.put(Success(claim, "1"), number)
+
+    def is_ready(self) -> bool:
+        return self.settler.is_ready
+
+    def step(self) -> float:
+        self.settler._gather()
+        return self.settler._write_some()
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    return Line(monkeypatch)
+
+
+@pytest.mark.parametrize("number", ["25006", "53300", "57P03"])
+def test_while_the_server_is_away_the_settler_keeps_everything(line: Line, number: str) -> None:
+    held = [a_claim() for _ in range(3)]
+    line.put(*held)
+    line.fails = lambda _: number
+    pauses = [line.step() for _ in range(12)]
+    assert pauses[0] < pauses[-1] == settler.LONGEST_PAUSE, "it backs off, and not for ever"
+    assert not line.is_ready() and line.freed == []
+    assert set(line.sizes) == {3}, "it halves nothing in vain"
+    line.fails = lambda _: ""
+    assert line.step() == 0.0 and line.is_ready()
+    assert [state(claim.id) for claim in held] == ["succeeded"] * 3
+    assert sorted(line.freed) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("number", ["55P03", "57014", "XX000"])
+def test_one_that_cannot_be_written_waits_apart_from_the_others(line: Line, number: str) -> None:
+    held = [a_claim() for _ in range(8)]
+    bad = held[3]
+    line.put(*held)
+    line.fails = lambda given: number if any(s.claim.id == bad.id for s in given) else ""
+    wait_until(lambda: line.step() is None or len(line.freed) == 7, interval=0)
+    assert [state(c.id) for c in held if c is not bad] == ["succeeded"] * 7
+    late = a_claim()
+    line.put(late)
+    wait_until(lambda: line.step() is None or state(late.id) == "succeeded", interval=0)
+    assert state(bad.id) == "running"
+    line.fails = lambda _: ""
+    wait_until(lambda: line.step() is None or state(bad.id) == "succeeded", interval=0.01)
+    assert len(line.freed) == 9 and not line.settler._apart
+
+
+def test_the_settler_logs_a_cause_that_lasts_once(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    line.put(a_claim())
+    line.fails = lambda _: "25006"
+    for _ in range(5):
+        line.step()
+    assert len([r for r in caplog.records if "results wait" in r.message]) == 1
 
 
 def test_results_of_every_shape_come_back_as_they_were() -> None:

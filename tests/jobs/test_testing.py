@@ -55,7 +55,7 @@ def told() -> Iterator[list[str]]:
             raise ValueError("once only")
         return payload.what
 
-    jobs.handler(Told, max_attempts=2, backoff=jobs.Fixed(10, jitter="none"))(tell)
+    jobs.handler(Told, max_attempts=2, backoff=jobs.backoff.Fixed(10, jitter="none"))(tell)
     yield heard
     registry.unregister("kit.told")
 
@@ -89,7 +89,7 @@ class TestRunJobs:
             assert len(run_jobs()) == 0
             clock.tick(1)
             assert run_jobs().failed == 1
-        assert jobs.DeadLetter.objects.get().reason == "exhausted"
+        assert jobs.types.DeadLetter.objects.get().reason == "exhausted"
         assert violations() == []
 
     def test_effects_before_a_failure_stay_as_they_do_in_a_worker(self, told: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import timeit
@@ -205,3 +206,55 @@ def test_the_library_itself_imports_none_of_it() -> None:
         [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_handler_shows_its_pieces(
+    spans: Callable[[], dict[str, ReadableSpan]], handle: Callable[..., None]
+) -> None:
+    def work(ctx: jobs.Context, payload: Traced) -> None:
+        with ctx.span("import.page", page=3, mail="ann@example.com", password="hunter2"):
+            pass
+        with pytest.raises(ValueError), ctx.span("score.trade"):
+            raise ValueError("secret text")
+
+    handle(work)
+    claim = a_claim(Traced())
+    run(claim)
+    found = spans()
+    page, score = found["import.page"], found["score.trade"]
+    assert parent(page) == parent(score) == span_id(found["jobs attempt"])
+    told = dict(page.attributes or {})
+    assert (told["page"], told["jobs.job"], told["jobs.kind"]) == (3, str(claim.id), Traced.kind)
+    assert "ann" not in str(told["mail"]) and "hunter2" not in str(told)
+    assert (score.attributes or {})["error.type"] == "ValueError"
+    assert "secret text" not in score.to_json()
+
+
+def test_a_coroutine_shows_its_pieces(
+    spans: Callable[[], dict[str, ReadableSpan]], handle: Callable[..., None]
+) -> None:
+    async def work(ctx: jobs.Context, payload: Traced) -> None:
+        async def one(number: int) -> None:
+            with ctx.span(f"piece.{number}"):
+                await asyncio.sleep(0)
+
+        await asyncio.gather(one(1), one(2))
+
+    handle(work)
+    claim = a_claim(Traced())
+    runner.run(claim, Signal(str), lambda value, _: asyncio.run(value), WORKER)
+    found = spans()
+    for number in (1, 2):
+        assert parent(found[f"piece.{number}"]) == span_id(found["jobs attempt"])
+
+
+def test_without_a_provider_a_piece_is_just_done(handle: Callable[..., None]) -> None:
+    done = []
+
+    def work(ctx: jobs.Context, payload: Traced) -> None:
+        with ctx.span("import.page", page=1):
+            done.append(1)
+
+    handle(work)
+    run(a_claim(Traced()))
+    assert done == [1]

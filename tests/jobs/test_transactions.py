@@ -130,7 +130,7 @@ def test_the_pushes_of_a_transaction_are_one(
     real = rq.pushing
 
     def counting(queue: str, ids: Any) -> Any:
-        pushed.append([job_id for job_id, _ in ids])
+        pushed.append(ids)
         return real(queue, ids)
 
     monkeypatch.setattr(rq, "pushing", counting)
@@ -161,11 +161,11 @@ def test_a_broken_callback_of_somebody_else_costs_no_push(put: Put, open_queue: 
 def test_after_a_refusal_the_transaction_goes_on(put: Put) -> None:
     with transaction.atomic():
         first = put()
-        with pytest.raises(jobs.DuplicateJob):
+        with pytest.raises(jobs.errors.DuplicateJob):
             jobs.enqueue(Noop(), job_id=first)
-        with pytest.raises(jobs.InvalidOption):
+        with pytest.raises(jobs.errors.InvalidOption):
             jobs.enqueue(Noop(), priority=1000)
-        with pytest.raises(jobs.DuplicateJob):
+        with pytest.raises(jobs.errors.DuplicateJob):
             jobs.enqueue_many([jobs.Draft(Noop()), jobs.Draft(Noop(), job_id=first)])
         second = put()
     assert there() == {first, second}
@@ -199,7 +199,7 @@ def test_of_two_who_choose_the_same_id_at_once_one_gets_it(many: bool) -> None:
             else:
                 jobs.enqueue(Noop(), job_id=mine)
             answers.append("in")
-        except jobs.DuplicateJob as error:
+        except jobs.errors.DuplicateJob as error:
             answers.append(str(error.job_id))
         finally:
             connection.close()
@@ -231,3 +231,17 @@ def test_who_waits_for_another_thread_lets_it_go_on() -> None:
             return type(outcome(lambda: jobs.enqueue(Noop(), job_id=chosen))()).__name__
 
     assert at_once([first, second]) == [None, "DuplicateJob"]
+
+
+def test_a_push_that_breaks_is_logged_and_costs_the_caller_nothing(
+    put: Put, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(rq, "pushing", broken)
+    with transaction.atomic():
+        first = put()
+    second = put()
+    assert there() == {first, second}
+    assert ["_Outgoing in on_commit()" in told for told in caplog.messages] == [True, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import DatabaseError, connection, transaction
 from django.test import override_settings
 
+from jobs import checks
 from jobs.errors import (
     ConfigError,
     Denied,
@@ -35,7 +37,9 @@ def somebody(permissions: frozenset[str] = RETRY, scope: Scope = EVERYTHING) -> 
 
 
 def touch(job_id: UUID, by: Any, error: Exception | None = None, reason: str = "because") -> None:
-    with acts.on_job("job.retry", job_id, permission="retry_job", by=by, reason=reason) as act:
+    with acts.on(
+        "job.retry", kind="job", id=job_id, permission="retry_job", by=by, reason=reason
+    ) as act:
         sql("UPDATE jobs_job SET correlation_id = 'touched' WHERE id = %s", [job_id])
         act.changed({"priority": 1, "queue": "a"}, {"priority": 2, "queue": "a"})
         if error:
@@ -115,7 +119,14 @@ def test_a_reason_is_asked_for_after_permission_and_before_anything_else() -> No
     job = a_job()
     with (
         pytest.raises(InvalidOption, match="reason"),
-        acts.on_job("job.x", job, permission="retry_job", by=somebody(), needs_reason=True),
+        acts.on(
+            "job.x",
+            kind="job",
+            id=job,
+            permission="retry_job",
+            by=somebody(),
+            needs_reason=True,
+        ),
     ):
         raise AssertionError("never entered")
     assert Audit.objects.get().outcome == "refused"
@@ -194,7 +205,9 @@ def test_django_s_history_shows_what_a_user_did() -> None:
 @pytest.mark.django_db
 def test_a_user_is_somebody_with_his_permissions_and_his_own_tenant() -> None:
     user = User.objects.create_user("ana")
-    user.user_permissions.add(Permission.objects.get(codename="retry_job"))
+    user.user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="retry_job")
+    )
     user = User.objects.get(pk=user.pk)
     who = people.of_user(user, via="api", request_id="r")
     assert (who.name, who.via, who.request_id) == ("ana", "api", "r")
@@ -239,16 +252,111 @@ def test_a_wrong_hook_is_named(path: str) -> None:
         people.of_user(User.objects.create_user("ana"), via="api")
 
 
+def of_brands(user: Any) -> Scope | None:
+    return Scope(frozenset({"brand:a", "brand:b"})) if user.username.startswith("ana") else None
+
+
+def of_agents(user: Any) -> Scope | None:
+    return Scope(frozenset({"agent:1"}), frozenset({"operations", "mail"}))
+
+
+def only_mail(user: Any) -> Scope | None:
+    return Scope(frozenset(), frozenset({"mail", "web"}))
+
+
+def everybody(user: Any) -> Scope | None:
+    return Scope()
+
+
+def abstains(user: Any) -> Scope | None:
+    return None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("rules", "tenants", "queues"),
+    [
+        ([of_brands], {"brand:a", "brand:b"}, None),
+        ([of_brands, abstains], {"brand:a", "brand:b"}, None),
+        ([of_brands, of_agents], {"brand:a", "brand:b", "agent:1"}, {"operations", "mail"}),
+        ([of_agents, only_mail, of_brands], {"brand:a", "brand:b", "agent:1"}, {"mail"}),
+        ([of_agents, everybody], None, {"operations", "mail"}),
+        ([abstains], set(), None),
+        ([], set(), None),
+    ],
+)
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_each_app_says_what_it_knows_of_a_user(
+    rules: list[Any], tenants: set[str] | None, queues: set[str] | None, is_staff: bool
+) -> None:
+    """Tenants add up, queues narrow, and who is known to nobody is seen as without rules."""
+    user = User.objects.create_user("ana", is_staff=is_staff)
+    paths = [f"{__name__}.{rule.__name__}" for rule in rules]
+    with override_settings(JOBS={"SCOPE": paths}):
+        scope = people.of_user(user, via="api").scope
+    if is_staff and tenants == set():
+        assert scope == Scope()
+        return
+    assert scope.tenants == (None if tenants is None else {f"user:{user.pk}", *tenants})
+    assert scope.queues == queues
+
+
+@pytest.mark.django_db
+def test_the_order_of_the_rules_makes_no_difference() -> None:
+    user = User.objects.create_user("ana")
+    rules = (of_brands, of_agents, only_mail, abstains)
+    found = set()
+    for order in itertools.permutations(f"{__name__}.{rule.__name__}" for rule in rules):
+        with override_settings(JOBS={"SCOPE": order}):
+            found.add(people.scope_of(user))
+    assert len(found) == 1
+
+
+@pytest.mark.django_db
+def test_a_single_rule_has_to_answer_for_everybody() -> None:
+    user = User.objects.create_user("ana")
+    with override_settings(JOBS={"SCOPE": f"{__name__}.abstains"}), pytest.raises(ConfigError):
+        people.scope_of(user)
+    with (
+        override_settings(JOBS={"SCOPE": [f"{__name__}.nonsense"]}),
+        pytest.raises(ConfigError, match="must answer a Scope"),
+    ):
+        people.scope_of(user)
+
+
+def test_a_rule_that_does_not_exist_is_an_error_of_the_check() -> None:
+    for given in ("nowhere.at.all", [f"{__name__}.two_tenants", "nowhere.at.all"]):
+        with override_settings(JOBS={"SCOPE": given}):
+            assert [one.id for one in checks.scope_rules_exist()] == ["jobs.E006"]
+    with override_settings(JOBS={"SCOPE": [f"{__name__}.two_tenants"]}):
+        assert checks.scope_rules_exist() == []
+
+
 @pytest.mark.django_db
 def test_the_groups_are_made_once_and_keep_what_was_added() -> None:
     made = create_groups()
     assert set(made) == {"jobs viewer", "jobs operator", "jobs administrator"}
     viewer = Group.objects.get(name="jobs viewer")
-    viewer.permissions.add(Permission.objects.get(codename="cancel_job"))
+    viewer.permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="cancel_job")
+    )
     assert set(create_groups().values()) == {0}
     assert viewer.permissions.filter(codename="cancel_job").exists()
     ours = set(viewer.permissions.values_list("codename", flat=True)) - {"cancel_job"}
     assert all(name.startswith("view_") for name in ours)
+
+
+@pytest.mark.django_db
+def test_a_group_may_do_the_verbs_of_apps_that_say_so() -> None:
+    create_groups()
+    held = {
+        name: set(Group.objects.get(name=f"jobs {name}").permissions.values_list(
+            "content_type__app_label", "codename"))
+        for name in ("viewer", "operator", "administrator")
+    }  # fmt: skip
+    suppress, suspend = ("emailgw", "change_suppression"), ("emailgw", "change_company")
+    assert suppress in held["operator"] and suspend not in held["operator"]
+    assert {suppress, suspend} <= held["administrator"] and not {suppress} & held["viewer"]
 
 
 @pytest.mark.django_db

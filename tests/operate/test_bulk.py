@@ -23,7 +23,7 @@ from jobs.errors import (
     UnknownTarget,
 )
 from jobs.models import Audit, Bulk, BulkItem
-from jobs.operate import bulk, bulkrun, bulkscan, pauses, ways
+from jobs.operate import batchacts, bulk, bulkrun, bulkscan, pauses, ways
 from jobs.operate.bulk import Care
 from jobs.principals import Principal, Scope
 from tests.jobs.factories import a_claim, a_job, ended, row, settle, state
@@ -117,7 +117,7 @@ def test_what_is_scheduled_runs_now() -> None:
 )
 def test_dead_letters_are_decided_upon(action: str, ends: str) -> None:
     [job_id] = dead()
-    letter = jobs.DeadLetter.objects.get()
+    letter = jobs.types.DeadLetter.objects.get()
     made = run(bulk.start(action, ids=[letter.id], **WHO))
     letter.refresh_from_db()
     assert (made.done, letter.state) == (1, ends)
@@ -443,3 +443,69 @@ def test_one_whose_job_is_gone_is_carried_on() -> None:
     assert made.state == "done"
     with pytest.raises(NotAllowed):
         bulk.proceed(made.id, by="ann", reason="go on")
+
+
+# ---- jobs that live on in a replay
+
+REPLAYED = "was replayed: its replay stands for it"
+
+
+@pytest.mark.parametrize("ends", ["pending", "succeeded", "failed"])
+@pytest.mark.parametrize("action", ["retry", "replay"])
+@pytest.mark.parametrize("which", ["query", "ids"])
+def test_a_job_that_was_replayed_is_not_done_twice(action: str, which: str, ends: str) -> None:
+    old = dead()[0]
+    new = jobs.replay(old, **WHO)
+    if ends == "succeeded":
+        testing.run_jobs()
+    elif ends == "failed":
+        with testing.fail_next(Noop, jobs.Unrecoverable("down")):
+            testing.run_jobs()
+    chosen: dict[str, Any] = {"ids": [old, new]} if which == "ids" else {"query": "kind:test.noop"}
+    seen = bulk.preview(action, by="ann", **chosen)
+    assert seen.skipped[REPLAYED] == 1
+    assert [found.id for found in seen.sample] in ([new], [])
+    made = run(bulk.start(action, **chosen, **WHO))
+    assert outcomes(made)[old] == ("skipped", REPLAYED)
+    testing.run_jobs()
+    assert (state(old), jobs.Job.objects.filter(replay_of=old).count()) == ("failed", 1)
+
+
+def test_after_an_aborted_replay_everything_is_done_once() -> None:
+    failed = dead(4)
+    for job_id in failed[:2]:
+        jobs.replay(job_id, **WHO)
+    with testing.fail_next(Noop, jobs.Unrecoverable("down"), times=1):
+        testing.run_jobs()
+    for action in ("retry", "replay"):
+        run(bulk.start(action, query=FAILED, **WHO))
+        testing.run_jobs()
+    runs = [
+        jobs.Job.objects.filter(state="succeeded").filter(id=job_id).count()
+        + jobs.Job.objects.filter(state="succeeded", lineage=job_id).exclude(id=job_id).count()
+        for job_id in failed
+    ]
+    assert runs == [1, 1, 1, 1]
+
+
+def test_the_failed_of_a_batch_are_retried_unless_they_were_replayed() -> None:
+    with jobs.batch("import") as made:
+        ids = [made.add(Noop()).id for _ in range(3)]
+    with testing.fail_next(Noop, jobs.Unrecoverable("down"), times=3):
+        testing.run_jobs()
+    jobs.replay(ids[0], **WHO)
+    testing.run_jobs()
+    assert batchacts.retry_failed(made.id, **WHO) == 2
+    assert [state(job_id) for job_id in ids] == ["failed", "pending", "pending"]
+
+
+def test_a_dead_letter_of_a_job_that_was_replayed_can_be_decided_upon() -> None:
+    old = dead()[0]
+    jobs.replay(old, **WHO)
+    testing.run_jobs()
+    jobs.retry(old, **WHO)
+    with testing.fail_next(Noop, jobs.Unrecoverable("down")):
+        testing.run_jobs()
+    letter = jobs.types.DeadLetter.objects.get(state="open")
+    made = run(bulk.start("retry_letter", ids=[letter.id], **WHO))
+    assert outcomes(made)[old] == ("done", "")

@@ -21,7 +21,7 @@ PER_MINUTE = 600
 def letters(transactional_db: None, request: pytest.FixtureRequest) -> list[int]:
     for _ in range(request.param):
         settle(ended(a_claim(), "unrecoverable"))
-    return list(jobs.DeadLetter.objects.values_list("id", flat=True))
+    return list(jobs.types.DeadLetter.objects.values_list("id", flat=True))
 
 
 def carry(bulk_id: UUID, until: Any) -> None:
@@ -53,4 +53,4 @@ def test_an_abort_holds_within_a_second(letters: list[int]) -> None:
     carry(made.id, lambda: False)
     found = bulk.find(made.id, by="ann")
     assert found.state == "aborted" and found.done <= before + PER_MINUTE // 60
-    assert jobs.DeadLetter.objects.filter(state="open").count() == 60 - found.done
+    assert jobs.types.DeadLetter.objects.filter(state="open").count() == 60 - found.done

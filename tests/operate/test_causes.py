@@ -104,7 +104,7 @@ def test_all_of_a_cause_are_retried_or_discarded() -> None:
     assert (state(first), state(second)) == ("succeeded", "failed")
     causes.discard_all(marks["E: something else"], **WHO)
     testing.run_jobs()
-    assert jobs.DeadLetter.objects.get(job_id=second).state == "discarded"
+    assert jobs.types.DeadLetter.objects.get(job_id=second).state == "discarded"
     made = causes.replay_all(marks["E: something else"], **WHO)
     testing.run_jobs()
     made.refresh_from_db()
@@ -121,7 +121,7 @@ def test_a_scope_sees_its_own_part_and_decides_about_nothing_of_all() -> None:
         causes.resolve(mine.fingerprint, by=who, reason="x")
     causes.discard_all(mine.fingerprint, by=who, reason="x")
     testing.run_jobs()
-    assert jobs.DeadLetter.objects.get(job_id=theirs).state == "open"
+    assert jobs.types.DeadLetter.objects.get(job_id=theirs).state == "open"
     stranger = Principal("kim", "api", scope=Scope(frozenset({"none"})))
     with pytest.raises(UnknownTarget):
         causes.find(mine.fingerprint, by=stranger)

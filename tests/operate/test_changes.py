@@ -327,7 +327,7 @@ def test_the_audit_is_read_by_pages_and_filters() -> None:
     assert audit.entries(by="x", outcome="denied").rows == []
     acme = Principal("a", "api", frozenset({"view_audit"}), Scope(tenants=frozenset({"acme"})))
     assert {r.tenant for r in audit.entries(by=acme).rows} == {"acme"}
-    with pytest.raises(jobs.Denied):
+    with pytest.raises(jobs.errors.Denied):
         audit.entries(by=Principal("a", "api", frozenset()))
 
 

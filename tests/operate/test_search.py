@@ -8,16 +8,18 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pydantic import BaseModel
 
 import jobs
 from jobs import registry
 from jobs.engine import finds, retention, sql
 from jobs.errors import Denied, HandlerError, InvalidOption, QueryError, TooSlow
-from jobs.operate import reads, search, ways
+from jobs.operate import depths, places, reads, search, ways
+from jobs.operate.query import parse
 from jobs.operate.reads import Count
 from jobs.operate.replay import replay
-from jobs.principals import Principal, Scope
+from jobs.principals import EVERYTHING, Principal, Scope
 from tests.jobs.factories import a_job, row
 from tests.specimens.handlers import Echo, Noop
 
@@ -102,7 +104,7 @@ def test_a_replay_is_found_beside_the_old_job(shipping: None) -> None:
 
 def test_nothing_is_kept_of_an_enqueue_that_was_rolled_back(shipping: None) -> None:
     job = jobs.enqueue(a_ship("E-1")).id
-    with pytest.raises(jobs.DuplicateJob):
+    with pytest.raises(jobs.errors.DuplicateJob):
         jobs.enqueue(a_ship("E-2"), job_id=job)
     assert ("payload.order", "E-2") not in kept(job)
 
@@ -149,7 +151,9 @@ def test_pages_lead_to_each_other_in_both_directions() -> None:
     assert ([j.pk for j in top.jobs], top.previous) == (made[:3], None)
 
 
-@pytest.mark.parametrize("query", ["tag:a", "tag:a tag:b", "state:pending", "queue:default", ""])
+@pytest.mark.parametrize(
+    "query", ["tag:a", "tag:a tag:b", "state:pending", "queue:default", "kind:test.*", ""]
+)
 def test_every_way_of_finding_pages_alike(query: str) -> None:
     made = [a_job(tags=["a", "b"]) for _ in range(5)][::-1]
     found, place = [], None
@@ -193,12 +197,12 @@ def test_an_unindexed_search_looks_at_the_newest_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ways, "DEPTH", 3)
-    wanted = a_job(payload=Echo(text="x"))
+    wanted = a_job(priority=7)
     for _ in range(4):
         a_job()
-    page = search.jobs("kind:test.echo payload.text:x", by=ME)
+    page = search.jobs("priority:7", by=ME)
     assert (page.jobs, page.capped, len(page.notices)) == ((), True, 1)
-    more = search.jobs("kind:test.echo payload.text:x", by=ME, after=page.next)
+    more = search.jobs("priority:7", by=ME, after=page.next)
     assert ([j.pk for j in more.jobs], more.capped) == ([wanted], False)
 
 
@@ -206,10 +210,10 @@ def test_a_search_reads_on_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ways, "BUDGET", 60.0)
     for name in ("FIRST_WALK", "FIRST_STREAM"):
         monkeypatch.setattr(ways, name, 2)
-    wanted = [a_job(payload=Echo(text="x"), tags=["t"]) for _ in range(2)][::-1]
+    wanted = [a_job(priority=7, tags=["t"]) for _ in range(2)][::-1]
     for _ in range(9):
         a_job(tags=["t"])
-    for query in ("kind:test.echo", "tag:t kind:test.echo"):
+    for query in ("priority:7", "tag:t priority:7", "kind:test.noop priority:7"):
         page = search.jobs(query, by=ME)
         assert ([j.pk for j in page.jobs], page.capped, page.next) == (wanted, False, None)
         monkeypatch.setattr(ways, "DEPTH", 4)
@@ -223,11 +227,82 @@ def test_a_search_without_time_says_that_it_looked_at_a_part(
 ) -> None:
     monkeypatch.setattr(ways, "BUDGET", 0.0)
     monkeypatch.setattr(ways, "FIRST_WALK", 2)
-    a_job(payload=Echo(text="x"))
+    a_job(priority=7)
     for _ in range(3):
         a_job()
-    page = search.jobs("kind:test.echo", by=ME)
+    page = search.jobs("priority:7", by=ME)
     assert (page.jobs, page.capped) == ((), True) and "2" in page.notices[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["kind:test.echo", "queue:rare", "tenant:acme", "kind:test.ec*", "queue:default queue:rare "
+     "-kind:test.noop", "tenant:acme kind:test.echo queue:rare", "tenant:ac*"],
+)  # fmt: skip
+def test_a_place_is_found_at_once_among_many_jobs(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [
+        a_job(state, Echo(text="x"), queue="rare", tenant="acme") for state in ("pending", "failed")
+    ][::-1]
+    for tenant in ("", "ab", "zeta"):
+        for queue in ("default", "other", "rarely"):
+            a_job(tenant=tenant, queue=queue)
+    monkeypatch.setattr(ways, "BUDGET", 0.0)
+    monkeypatch.setattr(ways, "FIRST_WALK", 2)
+    for newer in range(3):
+        a_job(tenant=f"t{newer}")
+    page = search.jobs(query, by=ME)
+    assert ([j.pk for j in page.jobs], page.capped, page.notices) == (wanted, False, ())
+    counted = search.counts(query, by=ME)
+    assert [counted[tab] for tab in ("all", "waiting", "dead")] == [Count(2), Count(1), Count(1)]
+
+
+def test_what_nobody_has_enqueued_is_known_to_be_missing() -> None:
+    a_job()
+    for query in ("kind:no.such", "queue:nowhere", "tenant:nobody", "kind:zz*"):
+        page = search.jobs(query, by=ME)
+        assert (page.jobs, page.capped, page.notices) == ((), False, ())
+        assert set(search.counts(query, by=ME).values()) == {Count(0)}
+
+
+def test_a_tenant_is_found_among_more_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = a_job(tenant="m", queue="two")
+    for n in range(30):
+        a_job(tenant=f"{'az'[n % 2]}{n}", queue=("one", "two")[n % 3 % 2])
+    monkeypatch.setattr(places, "MOST", 5)
+    monkeypatch.setattr(places, "_FIND", places._FIND.replace("n <= 2000", "n <= 5"))
+    assert places.find([parse("tenant:m")], EVERYTHING) == ["two\x1fm\x1ftest.noop"]
+    assert places.find([parse("kind:test.noop")], EVERYTHING) is None
+    assert ids("tenant:m") == [wanted] and len(ids("kind:test.noop")) == 31
+
+
+def test_who_sees_one_tenant_finds_his_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = a_job(tenant="a")
+    for _ in range(4):
+        a_job(tenant="b")
+    monkeypatch.setattr(ways, "BUDGET", 0.0)
+    monkeypatch.setattr(ways, "FIRST_WALK", 2)
+    who = Principal("p", scope=Scope(tenants=frozenset({"a"})))
+    page = search.jobs(by=who)
+    assert ([j.pk for j in page.jobs], page.capped) == ([mine], False)
+
+
+def test_places_are_read_from_their_index() -> None:
+    a_job(queue="mail")
+    sql.run("SET LOCAL enable_seqscan = off")
+    for query in ("queue:mail", "kind:test.noop"):
+        way = ways.choose([parse(query)])
+        statement, given, _order = ways.source(way, 100, None, True)
+        plan = sql.rows(f"EXPLAIN SELECT * FROM {statement}", given)  # noqa: S608
+        text = "\n".join(line for (line,) in plan)
+        assert "jobs_job_place" in text and "Seq Scan" not in text, text
+    with CaptureQueriesContext(connection) as seen:
+        places.find([parse("kind:test.noop tenant:x")], EVERYTHING)
+        depths.names(EVERYTHING)
+    for asked in seen:
+        text = "\n".join(line for (line,) in sql.rows("EXPLAIN " + asked["sql"]))
+        assert "jobs_job_place" in text and "Seq Scan on jobs_job" not in text, text
 
 
 def test_a_field_that_some_kind_declares_says_which(shipping: None) -> None:

@@ -28,7 +28,7 @@ def people(db: None, keys: Any) -> type[vault.Person]:
 def register(db: None, keys: Any) -> Iterator[type[Register]]:
     """The kind has a handler, which does what ``how`` says."""
 
-    @jobs.handler(Register, max_attempts=2, backoff=jobs.Immediate(), emits=True)
+    @jobs.handler(Register, max_attempts=2, backoff=jobs.backoff.Immediate(), emits=True)
     def handle(ctx: jobs.Context, payload: Register) -> Any:
         ctx.log.info("working for %s", payload.cpf)
         ctx.emit("crm.registered", {"cpf": payload.cpf, "number": payload.number})

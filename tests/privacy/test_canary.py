@@ -99,16 +99,16 @@ def test_no_canary_gets_out(
         page = admin_client.get(f"/admin/jobs/job/{job_id}/change/")
         assert page.status_code == 200
         look(page.content.decode(), "the page of the job")
-    for letter in jobs.DeadLetter.objects.all():
+    for letter in jobs.types.DeadLetter.objects.all():
         look(repr(vars(letter)), "the dead letter")
         page = admin_client.get(f"/admin/jobs/deadletter/{letter.pk}/change/")
         look(page.content.decode(), "the page of the dead letter")
     assert "working for ***" in sinks.getvalue()
     if how in ("raise", "unrecoverable"):
-        [first, *_] = jobs.Attempt.objects.filter(job_id=made.id)
+        [first, *_] = jobs.types.Attempt.objects.filter(job_id=made.id)
         assert "***" in first.message
         assert "Traceback" in first.traceback
-        assert jobs.DeadLetter.objects.count() == 3
+        assert jobs.types.DeadLetter.objects.count() == 3
 
 
 def test_the_bird_would_be_found(register: Any, sinks: StringIO) -> None:
@@ -141,7 +141,7 @@ def test_replays_keep_the_value_for_the_handler(register: Any) -> None:
         return original(ctx, given)
 
     registry.unregister(Register.kind)
-    jobs.handler(Register, max_attempts=2, backoff=jobs.Immediate())(spy)
+    jobs.handler(Register, max_attempts=2, backoff=jobs.backoff.Immediate())(spy)
     made = jobs.enqueue(payload("raise"), tenant="acme")
     testing.run_jobs()
     jobs.replay(made.id, by="ana", reason="again")
@@ -171,7 +171,7 @@ def test_effects_are_covered(keys: Any, sinks: StringIO, how: str) -> None:
     def handle(ctx: jobs.Context, given: Register) -> Any:
         def call() -> Any:
             if given.how == "raise":
-                raise jobs.NotHappened(f"refused {given.cpf}")
+                raise jobs.effects.NotHappened(f"refused {given.cpf}")
             if given.how == "doubt":
                 raise TimeoutError(f"no answer for {given.cpf}")
             return {"to": given.cpf, INNER: [f"id of {INNER}"]}

@@ -14,12 +14,13 @@ import pytest
 from django.db import connection
 from django.test.utils import isolate_apps
 
+import jobs
 from jobs import conf, registry, testing
 from jobs.fields import mask, mask_document, mask_email
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "privacy.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-SETTINGS, PAYLOAD, MODEL, SEARCH, LOGGING = BLOCKS
+SETTINGS, PAYLOAD, VOUCHED, MODEL, SEARCH, LOGGING = BLOCKS
 
 
 @pytest.mark.usefixtures("keys")
@@ -31,6 +32,20 @@ def test_its_payload_and_its_handler_work(db: None) -> None:
         testing.check_handler(space["RegisterCustomer"](customer_id=1, cpf="529.982.247-25"))
     finally:
         registry.unregister("crm.register")
+
+
+@pytest.mark.usefixtures("keys")
+def test_its_handler_vouches_for_what_it_tells(db: None) -> None:
+    space: dict[str, Any] = {"jobs": jobs}
+    exec(compile(VOUCHED, "privacy.md", "exec", dont_inherit=True), space)
+    try:
+        made = jobs.enqueue(space["GreetCustomer"](customer_id=1, name="Sent"))
+        testing.run_jobs()
+    finally:
+        registry.unregister("crm.greet")
+    assert jobs.Job.objects.get(pk=made.id).result == {"status": "sent"}
+    [event] = testing.emitted("crm.greeted")
+    assert event.payload == {"customer": 1, "status": "sent"}
 
 
 @pytest.mark.usefixtures("keys")

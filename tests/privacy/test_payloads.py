@@ -279,7 +279,7 @@ def test_the_same_key_is_compared_by_what_is_sealed(register: Any) -> None:
     first = jobs.enqueue(Register(number=1, cpf=CPF), unique=unique)
     again = jobs.enqueue(Register(number=1, cpf=CPF), unique=unique)
     assert again.id == first.id
-    with pytest.raises(jobs.KeyConflict) as caught:
+    with pytest.raises(jobs.errors.KeyConflict) as caught:
         jobs.enqueue(Register(number=1, cpf="111.444.777-35"), unique=unique)
     assert "111" not in str(caught.value)
 
@@ -300,7 +300,7 @@ def test_a_bulk_with_keys_compares_and_replaces_what_is_sealed(register: Any) ->
     strict = jobs.Unique("c-1", on_conflict="raise")
     [first] = jobs.enqueue_many(drafts(CPF, strict))
     assert jobs.enqueue_many(drafts(CPF, strict)) == [first]
-    with pytest.raises(jobs.KeyConflict):
+    with pytest.raises(jobs.errors.KeyConflict):
         jobs.enqueue_many(drafts("111.444.777-35", strict))
     waiting = jobs.Unique("c-2", for_="waiting")
     [second] = jobs.enqueue_many(drafts("old", waiting))
@@ -336,7 +336,7 @@ def test_a_schedule_holds_its_payload_sealed(register: Any, admin_client: Client
 def test_a_callback_of_a_batch_takes_no_sensitive_fields(register: Any) -> None:
     from jobs.operate.batches import batch
 
-    with pytest.raises(jobs.InvalidOption, match="on_success: a callback's payload"):
+    with pytest.raises(jobs.errors.InvalidOption, match="on_success: a callback's payload"):
         batch("x", on_success=Register(number=1, cpf=CPF))
 
 
@@ -359,7 +359,7 @@ def test_a_job_waits_for_a_key_that_is_not_here_yet(register: Any, settings: Any
 
 def test_without_a_key_nothing_is_enqueued(register: Any, settings: Any) -> None:
     settings.JOBS = {}
-    with pytest.raises(jobs.ConfigError, match="JOBS\\['KEYS'\\] is missing"):
+    with pytest.raises(jobs.errors.ConfigError, match="JOBS\\['KEYS'\\] is missing"):
         jobs.enqueue(Register(number=1, cpf=CPF))
     assert raw("SELECT 1 FROM jobs_job") == []
 
@@ -374,10 +374,10 @@ def test_payloads_without_sensitive_fields_ask_for_no_key(db: None, settings: An
 
 def test_revealing_asks_who_and_why(register: Any, caplog: pytest.LogCaptureFixture) -> None:
     made = jobs.enqueue(Register(number=7, cpf=CPF), tenant="acme")
-    with pytest.raises(jobs.InvalidOption, match="reason"):
+    with pytest.raises(jobs.errors.InvalidOption, match="reason"):
         reveal_payload(made.id, by="ana", reason="")
     assert reveal_payload(made.id, by="ana", reason="the customer asked")["cpf"] == CPF
-    with pytest.raises(jobs.UnknownJob):
+    with pytest.raises(jobs.errors.UnknownJob):
         reveal_payload(uuid4(), by="ana", reason="x")
     with pytest.raises(UnknownKey):
         from jobs.keyring import KeyRing

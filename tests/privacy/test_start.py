@@ -119,7 +119,7 @@ def test_without_the_library_the_core_works_and_protection_says_what_to_install(
         "import jobs; from jobs import keyring; import jobs.fields\n"
         "with override_settings(JOBS={'KEYS': {'k': 'A' * 43}}):\n"
         "    try: keyring.ring()\n"
-        "    except jobs.ConfigError as error: print(error)\n"
+        "    except jobs.errors.ConfigError as error: print(error)\n"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.privacy.bare_settings"}
     ended = subprocess.run(

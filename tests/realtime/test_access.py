@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
+from django.core.checks import run_checks
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
 
@@ -15,7 +16,7 @@ from jobs import checks
 from jobs.errors import EventError
 from jobs.events import Event
 from jobs.principals import Principal, Scope
-from jobs.realtime import access
+from jobs.realtime import access, refusals
 from jobs.realtime.questions import View, question
 
 ACME = Principal("ann", "api", frozenset(), Scope(tenants=frozenset({"acme"})), is_staff=False)
@@ -167,7 +168,7 @@ def test_a_session_opens_sockets_from_pages_of_its_site(
     if opens:
         assert (found := access.principal_of(request)) and found.name == "ann"
     else:
-        with pytest.raises(access.Refused):
+        with pytest.raises(refusals.Refused):
             access.principal_of(request)
 
 
@@ -185,6 +186,8 @@ def test_a_server_without_an_application_is_a_warning(name: Any, settings: Any) 
     assert checks.sockets_are_served() == []
     settings.ASGI_APPLICATION = name
     assert [message.id for message in checks.sockets_are_served()] == ["jobs.W051"]
+    told = [run_checks(include_deployment_checks=deploy) for deploy in (False, True)]
+    assert ["jobs.W051" in {message.id for message in one} for one in told] == [False, True]
 
 
 def test_a_project_that_mounts_no_events_is_not_bothered(settings: Any) -> None:

@@ -31,7 +31,7 @@ def tell(count: int, topic: str = "told", **options: Any) -> int:
         jobs.emit(topic, {"number": number}, **options)
     while outbox.relay_once().moved:
         pass
-    return jobs.feed_head()
+    return jobs.events.feed_head()
 
 
 def play(act: Callable[[Hub], Coroutine[Any, Any, Any]]) -> Any:
@@ -65,7 +65,7 @@ async def positions(hub: Hub, question: Question, last: int) -> list[int]:
 
 
 def test_what_was_and_what_comes_is_one() -> None:
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
     tell(5)
 
     async def act(hub: Hub) -> list[int]:
@@ -93,7 +93,7 @@ def test_listeners_join_and_leave_at_any_moment(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(hubs, "LOOK", 0.005)
     monkeypatch.setattr(hubs, "LOOK_WITHOUT_BELL", 0.005)
     monkeypatch.setattr(hubs, "_PAGE", 11)
-    start, total = jobs.feed_head(), 400
+    start, total = jobs.events.feed_head(), 400
     real = feed.feed
 
     def slow(*arguments: Any) -> Any:
@@ -141,7 +141,7 @@ def test_one_who_has_read_further_than_the_hub_is_told_nothing_twice(
     monkeypatch.setattr(hubs, "LOOK", 60.0)
     monkeypatch.setattr(hubs, "LOOK_WITHOUT_BELL", 60.0)
     monkeypatch.setattr(rq, "hear_rings", lambda over, rung: None)  # it looks when it is told to
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
 
     async def act(hub: Hub) -> list[int]:
         waiting = hub.listen(Question(ALL))
@@ -183,7 +183,7 @@ def test_a_feed_that_is_gone_is_told_to_all() -> None:
 
 def test_a_slow_listener_is_cut_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hubs, "QUEUE_SIZE", 3000)
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
 
     async def act(hub: Hub) -> tuple[int, list[int]]:
         slow = hub.listen(Question(ALL, start))
@@ -240,7 +240,7 @@ def test_without_redis_the_feed_is_polled(monkeypatch: pytest.MonkeyPatch) -> No
         rung(False)
 
     monkeypatch.setattr(rq, "hear_rings", deaf)
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
 
     async def act(hub: Hub) -> list[int]:
         listening = asyncio.create_task(positions(hub, Question(ALL, start), start + 3))
@@ -251,7 +251,7 @@ def test_without_redis_the_feed_is_polled(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_broken_connection_loses_nothing() -> None:
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
     [(mine,)] = sql("SELECT pg_backend_pid()")
 
     async def act(hub: Hub) -> list[int]:
@@ -270,16 +270,17 @@ def break_others(mine: int) -> int:
     """Every connection but that of the test itself is gone."""
     found = sql(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
-        "current_database() AND pid NOT IN (pg_backend_pid(), %s)",
+        "current_database() AND backend_type = 'client backend' "
+        "AND pid NOT IN (pg_backend_pid(), %s)",
         [mine],
     )
     return len(found)
 
 
 def test_a_parcel_names_the_position_behind_it() -> None:
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
     tell(2)
-    items = [Item(event) for event in jobs.feed(start)]
+    items = [Item(event) for event in jobs.events.feed(start)]
     parcel = Parcel(items, start + 9)
     assert f'"position":{start + 9},"events":[{{"position":{start + 1},' in parcel.message
     assert parcel.lines.startswith(f"id: {start + 1}\nevent: told\ndata: {{".encode())

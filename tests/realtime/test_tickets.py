@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory, override_settings
 from jobs.engine import rq
 from jobs.operate import apikeys
 from jobs.principals import EVERYTHING, Principal, Scope
-from jobs.realtime import access, answers, tickets
+from jobs.realtime import access, answers, refusals, tickets
 from jobs.testing import freeze_clock
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def test_a_key_is_known_with_its_scope(headers: Any) -> None:
 
 def test_a_key_that_may_only_enqueue_sees_no_events(client: Client) -> None:
     made = a_key("enqueue_job")
-    with pytest.raises(access.Refused, match="view_job"):
+    with pytest.raises(refusals.Refused, match="view_job"):
         asked(Authorization=f"Bearer {made.text}")
     answer = client.get("/api/v1/events", headers={"Authorization": f"Bearer {made.text}"})
     assert answer.status_code == 403 and "view_job" in answer.json()["detail"]

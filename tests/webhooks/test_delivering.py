@@ -348,7 +348,7 @@ def test_what_becomes_of_deliveries_makes_none_whoever_listens(
     receiver: Receiver, tell: Tell
 ) -> None:
     receiver.say(FAIL)
-    made = desk.create(receiver.url, tenant="", **WHO)
+    made = desk.create(receiver.url, tenant=desk.EVERY_TENANT, **WHO)
     with freeze_clock() as clock:
         tell()
         for delay in (0, *engine.DELAYS):

@@ -30,7 +30,7 @@ WHO: dict[str, Any] = {"by": "test", "reason": "test"}
 
 def test_a_tenants_webhook_is_told_of_his_own_events_only(receiver: Receiver, tell: Tell) -> None:
     mine = desk.create(receiver.url, tenant="acme", **WHO)
-    every = desk.create(receiver.url, tenant="", **WHO)
+    every = desk.create(receiver.url, tenant=desk.EVERY_TENANT, **WHO)
     own = tell(tenant="acme", key="k")
     other = tell(tenant="other", key="k")
     nobodys = tell(tenant="")
@@ -170,9 +170,29 @@ def test_the_audit_knows_where_a_webhook_leads_and_no_more(on: Any) -> None:
 def test_somebody_of_a_tenant_makes_no_webhook_of_everybodys(on: Any) -> None:
     ann = Principal("ann", "api", ALL, Scope(frozenset({"acme"})))
     with pytest.raises(UnknownTarget):
-        desk.create("https://a.example.com/", tenant="", by=ann, reason="r")
+        desk.create("https://a.example.com/", tenant=desk.EVERY_TENANT, by=ann, reason="r")
     made = desk.create("https://a.example.com/", tenant="acme", by=ann, reason="r")
     assert [webhook.id for webhook in desk.every(by=ann)] == [made.id]
+
+
+@pytest.mark.parametrize("tenants", [None, ["acme", "other"]])
+def test_whoever_sees_several_tenants_says_whose_events_they_are(
+    on: Any, tenants: list[str] | None
+) -> None:
+    scope = Scope(tenants=None if tenants is None else frozenset(tenants))
+    ann = Principal("ann", "api", frozenset({"manage_webhook", "view_webhook"}), scope)
+    for none in ({}, {"tenant": None}, {"tenant": ""}):
+        with pytest.raises(InvalidOption, match=r"^tenant: is missing"):
+            desk.create("https://a.example.com/", by=ann, reason="r", **none)
+    assert not Webhook.objects.exists()
+
+
+def test_whoever_sees_one_tenant_need_not_name_it(on: Any) -> None:
+    ann = Principal("ann", "api", frozenset({"manage_webhook"}), Scope(frozenset({"acme"})))
+    made = desk.create("https://a.example.com/", by=ann, reason="r")
+    assert Webhook.objects.get(pk=made.id).tenant == "acme"
+    with pytest.raises(UnknownTarget):
+        desk.create("https://a.example.com/", tenant=desk.EVERY_TENANT, by=ann, reason="r")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +203,8 @@ def test_somebody_of_a_tenant_makes_no_webhook_of_everybodys(on: Any) -> None:
         ({"url": "http://169.254.169.254/"}, "url"),
         ({"url": 7}, "url"),
         ({"tenant": "a\0b"}, "tenant"),
+        ({"tenant": ""}, "tenant"),
+        ({"tenant": None}, "tenant"),
         ({"name": "x" * 500}, "name"),
         ({"reason": ""}, "reason"),
         ({"by": " "}, "by"),

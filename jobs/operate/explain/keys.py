@@ -59,8 +59,8 @@ def _held(job: Job, holder: Job, now: datetime) -> Reason:
         words += say(
             " since %(at)s by %(worker)s", at=moment(holder.started_at), worker=worker_word(lease)
         )
-        if job.preempts:
-            words += _preemption(job, holder, now)
+    if job.preempts and holder.state in (JobState.QUEUED, JobState.RUNNING):
+        words += _preemption(job, holder, now)
     return reason("key_held", words, ids=(str(holder.id),))
 
 
@@ -71,10 +71,12 @@ def _preemption(job: Job, holder: Job, now: datetime) -> Phrase:
         if holder.priority >= job.priority:
             return say("; its priority %(n)s is no lower, so it is not preempted",
                        n=holder.priority)  # fmt: skip
-        if holder.preemptions >= conf.settings().PREEMPTION_LIMIT:
+        if holder.preemptions >= _limit_of(holder):
             return say_many("; it was preempted once already and may finish now",
                             "; it was preempted %(n)s times already and may finish now",
                             holder.preemptions)  # fmt: skip
+        if holder.state == JobState.QUEUED:
+            return say("; it is about to make way")
         return say("; it is about to be asked to make way")
     asked = say("; it was asked at %(at)s to make way", at=moment(holder.preempt_asked_at))
     grace = timedelta(seconds=conf.settings().PREEMPTION_GRACE)
@@ -84,3 +86,11 @@ def _preemption(job: Job, holder: Job, now: datetime) -> Phrase:
     if handler is not None and handler.killable:
         return asked + say(", has not obeyed, and is being killed")
     return asked + say(", has not obeyed, and may not be killed")
+
+
+def _limit_of(holder: Job) -> int:
+    """Return how often the holder may be preempted."""
+    handler = registry.find(holder.kind)
+    if handler is None or handler.preemptions is None:
+        return conf.settings().PREEMPTION_LIMIT
+    return handler.preemptions

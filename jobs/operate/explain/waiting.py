@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from jobs import registry, scopes
-from jobs.engine import closures, leases, rq, sql
+from jobs.engine import breakers, closures, leases, rq, sql
 from jobs.models import Job
 from jobs.operate.explain.keys import key_taken
 from jobs.operate.explain.limits import limits
@@ -47,8 +47,9 @@ def _not_due(job: Job) -> Reason:
     when = moment(job.run_at)
     circuit = re.match(r"circuit (.+) is open", why)
     if circuit:
-        words = say("circuit %(name)s is open; it tries again at %(at)s", name=circuit[1], at=when)
-        return reason("circuit_open", words, job.run_at)
+        return _circuit(job, circuit[1], when)
+    if meter := re.match(r"meter (.+) is (full|closed) for", why):
+        return _meter(job, meter[1], meter[2], when)
     if by_attempt and job.failures:
         words = say(
             "waits for its next attempt at %(at)s, after %(n)s of %(most)s failed: %(error)s",
@@ -59,6 +60,33 @@ def _not_due(job: Job) -> Reason:
     else:
         words = say("not due before %(at)s", at=when)
     return reason("not_due", words, job.run_at)
+
+
+def _circuit(job: Job, name: str, when: Phrase) -> Reason:
+    """A circuit that was open when the job ran last; it may have been closed since."""
+    if not breakers.look(name).may_call:
+        words = say("circuit %(name)s is open; it tries again at %(at)s", name=name, at=when)
+        return reason("circuit_open", words, job.run_at)
+    words = say(
+        "waits until %(at)s: circuit %(name)s was open when it ran last, and is closed now",
+        at=when, name=name,
+    )  # fmt: skip
+    return reason("not_due", words, job.run_at)
+
+
+def _meter(job: Job, name: str, state: str, when: Phrase) -> Reason:
+    """A meter that had no room when the job ran last."""
+    if state == "closed":
+        words = say(
+            "meter %(name)s was closed when it ran last; it tries again at %(at)s",
+            at=when, name=name,
+        )  # fmt: skip
+    else:
+        words = say(
+            "meter %(name)s had no room when it ran last; it tries again at %(at)s",
+            at=when, name=name,
+        )  # fmt: skip
+    return reason("metered", words, job.run_at)
 
 
 def _parents(job: Job) -> Iterator[Reason]:
@@ -88,6 +116,8 @@ def _closures(job: Job, scope: Scope) -> Iterator[Reason]:
     mine = {f"queue:{job.queue}", f"kind:{job.kind}", f"tenant:{job.tenant}"}
     if job.exclusive_key:
         mine.add(f"key:{job.exclusive_key}")
+    if job.limit_key:
+        mine.add(f"limit_key:{job.limit_key}")
     for stop in closures.stops():
         if mine & set(scopes.spellings(stop.scope)):
             words = _closed(stop)
@@ -114,7 +144,6 @@ def surroundings(job: Job) -> Iterator[Reason]:
     """Who is missing that would hand it out and run it."""
     listening = job.queue in leases.live_queues()
     try:
-        listening = listening or job.queue in rq.StockWorkers().by_queue()
         dispatchers = rq.live_dispatchers()
     except rq.Unavailable as error:
         yield reason("redis_away", say("Redis cannot be reached: %(error)s", error=error))

@@ -65,6 +65,21 @@
     const types = el.contains(active) && active.matches("input, textarea, select");
     return selects || types || el.querySelector(".jd-menu[open]") !== null;
   };
+  // What has the keyboard keeps it when its region is renewed: the same link, or the same place.
+  const CAN_FOCUS = "a[href], button, summary, input, select, textarea, [tabindex]";
+  const focused = (el) => {
+    const active = document.activeElement;
+    if (!el.contains(active)) return () => {};
+    const { id } = active.closest("[id]");
+    const link = active.getAttribute("href");
+    const place = all(CAN_FOCUS, document.getElementById(id)).indexOf(active);
+    return () => {
+      const home = document.getElementById(id);
+      if (!home) return;
+      const same = link === null ? [home, ...all(CAN_FOCUS, home)][place + 1] : all("a[href]", home).find((a) => a.getAttribute("href") === link);
+      same?.focus({ preventScroll: true });
+    };
+  };
   const pull = async (el) => {
     if (busy(el)) { late.add(el.id); return; }
     late.delete(el.id);
@@ -79,12 +94,12 @@
     const html = await answer.text();
     if (busy(el)) { etags.delete(el.id); late.add(el.id); return; }
     const open = new Map(all("details[id]", el).map((d) => [d.id, d.open]));
-    const focus = el.contains(document.activeElement) ? document.activeElement.id : "";
+    const focus = focused(el);
     const checked = all("input[name=_selected]:checked", el).map((box) => box.value);
     el.innerHTML = html;
     for (const [id, is] of open) { const d = document.getElementById(id); if (d) d.open = is; }
     for (const box of all("input[name=_selected]", el)) box.checked = checked.includes(box.value);
-    if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+    focus();
     const words = el.querySelector("[data-jd-say]")?.dataset.jdSay;
     if (words && announcer && announcer.textContent !== words) announcer.textContent = words;
     finished = regions.every((r) => r.querySelector("[data-jd-final]"));
@@ -165,6 +180,21 @@
     button.textContent = button.dataset.jdCopied;
     setTimeout(() => { button.textContent = words; }, 1500);
   });
+  // An open menu hangs from its button, or stands on it where there is no room below.
+  const EDGE = 8;
+  const place = (menu) => {
+    const list = menu.querySelector(":scope > div");
+    list.style.transform = "none";
+    const { top, bottom, right } = menu.querySelector("summary").getBoundingClientRect();
+    const { width, height } = list.getBoundingClientRect();
+    const below = bottom + height + EDGE <= innerHeight ? bottom : top - height;
+    list.style.top = `${Math.max(EDGE, below)}px`;
+    list.style.left = `${Math.max(EDGE, Math.min(right, innerWidth - EDGE) - width)}px`;
+  };
+  const placeOpen = () => all(".jd-menu[open]").forEach(place);
+  root.addEventListener("toggle", placeOpen, true);
+  document.addEventListener("scroll", placeOpen, { capture: true, passive: true });
+  addEventListener("resize", placeOpen);
   document.addEventListener("click", (event) => {
     for (const menu of all(".jd-menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
@@ -176,7 +206,7 @@
     if (!bar) return;
     const n = boxes().filter((box) => box.checked).length;
     bar.querySelector("[data-jd-selected]").textContent = n;
-    const nothing = n === 0 && !bar.querySelector("input[name=all]").checked;
+    const nothing = n === 0 && !bar.querySelector("input[name=all]")?.checked;
     for (const button of all("button[name=action]", bar)) {
       if (nothing) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");

@@ -42,13 +42,16 @@ print(user.pk, store.session_key)
 class Site:
     """A web server of the fleet, and its visitors."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(
+        self, fleet: Fleet, jobs: dict[str, Any] | None = None, env: dict[str, str] | None = None
+    ) -> None:
         self.fleet, self.port = fleet, free_port()
+        self._jobs, self._env = jobs, {"HTTPS": "off", **(env or {})}
         self.program = self.start()
 
     def start(self) -> Program:
         self.program = self.fleet.manage(
-            f"web{next(_numbers)}", "jobs", "web", str(self.port), env={"HTTPS": "off"}
+            f"web{next(_numbers)}", "jobs", "web", str(self.port), jobs=self._jobs, env=self._env
         )
         wait_until(self._answers, 30, message="the server answers")
         return self.program
@@ -83,9 +86,11 @@ class Site:
             with error:
                 return error.code, json.load(error)
 
-    def socket(self, cookie: str, origin: str | None = "", **options: Any) -> ClientConnection:
+    def socket(
+        self, cookie: str, origin: str | None = "", *, path: str = "/ws/events", **options: Any
+    ) -> ClientConnection:
         return connect(
-            f"ws://127.0.0.1:{self.port}/ws/events?{urlencode(options)}",
+            f"ws://127.0.0.1:{self.port}{path}?{urlencode(options)}",
             additional_headers={"Cookie": cookie} if cookie else {},
             origin=(origin or f"http://127.0.0.1:{self.port}") if origin is not None else None,  # type: ignore[arg-type]
             proxy=None,

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 import jobs
 from jobs.models import Batch
-from jobs.operate import batches
+from jobs.operate import batchacts, batches
 from jobs.operate.replay import replay
 from tests.jobs.batches.members import CALLBACKS, called, fail, members
 from tests.jobs.factories import (
@@ -84,7 +84,7 @@ def test_a_rollback_takes_the_batch_and_its_members_along() -> None:
         batch_id, _ = members(3)
         transaction.set_rollback(True)
     assert (Batch.objects.count(), jobs.Job.objects.count()) == (0, 0)
-    with pytest.raises(jobs.UnknownBatch):
+    with pytest.raises(jobs.errors.UnknownBatch):
         batches.progress(batch_id)
 
 
@@ -96,17 +96,17 @@ def test_nothing_is_added_to_a_sealed_batch() -> None:
     batch.add(Noop())
     batch.seal()
     for add in (lambda: batch.add(Noop()), lambda: batch.add_many([Noop(), Noop()])):
-        with pytest.raises(jobs.InvalidOption, match="is sealed; only an open one grows"):
+        with pytest.raises(jobs.errors.InvalidOption, match="is sealed; only an open one grows"):
             add()
     assert jobs.Job.objects.count() == 1
 
 
 def test_a_batch_is_sealed_once() -> None:
     batch_id, ids = members(1)
-    with pytest.raises(jobs.NotAllowed, match="it is sealed; it must be open"):
+    with pytest.raises(jobs.errors.NotAllowed, match="it is sealed; it must be open"):
         batches.seal(batch_id)
     succeed(claim_again(ids[0]))
-    with pytest.raises(jobs.NotAllowed, match="it is done"):
+    with pytest.raises(jobs.errors.NotAllowed, match="it is done"):
         batches.seal(batch_id)
 
 
@@ -115,12 +115,12 @@ def test_a_batch_is_sealed_once() -> None:
     [
         batches.seal,
         batches.progress,
-        lambda b: batches.cancel_rest(b, by="ada"),
-        lambda b: batches.retry_failed(b, by="ada"),
+        lambda b: batchacts.cancel_rest(b, by="ada"),
+        lambda b: batchacts.retry_failed(b, by="ada"),
     ],
 )
 def test_an_unknown_batch_is_named(act: Any) -> None:
-    with pytest.raises(jobs.UnknownBatch):
+    with pytest.raises(jobs.errors.UnknownBatch):
         act(uuid4())
 
 
@@ -129,7 +129,7 @@ def test_a_member_of_an_unknown_batch_is_refused() -> None:
         lambda: jobs.enqueue(Noop(), batch=uuid4()),
         lambda: jobs.enqueue_many([jobs.Draft(Noop()), jobs.Draft(Noop(), batch=uuid4())]),
     ):
-        with pytest.raises(jobs.InvalidOption, match="there is no batch"):
+        with pytest.raises(jobs.errors.InvalidOption, match="there is no batch"):
             enqueue()
     assert jobs.Job.objects.count() == 0
 
@@ -150,7 +150,7 @@ def test_a_member_of_an_unknown_batch_is_refused() -> None:
     ],
 )
 def test_bad_options_are_named_and_nothing_is_written(option: str, options: Any) -> None:
-    with pytest.raises(jobs.EnqueueError, match=option):
+    with pytest.raises(jobs.errors.EnqueueError, match=option):
         jobs.batch(**options)
     assert Batch.objects.count() == 0
 
@@ -209,21 +209,20 @@ def test_the_rest_is_cancelled() -> None:
     batch_id, ids = members(4, **CALLBACKS)
     succeed(claim_again(ids[0]))
     running = claim_again(ids[1])
-    assert batches.cancel_rest(batch_id, by="ada", reason="enough") == 3
+    assert batchacts.cancel_rest(batch_id, by="ada", reason="enough") == 3
     assert [state(i) for i in ids] == ["succeeded", "running", "cancelled", "cancelled"]
     assert row(running.id).cancel_reason == "enough"
     settle(ended(running, "cancelled"))
     assert (batches.progress(batch_id).state, called()) == ("done", ["on_complete"])
-    assert batches.cancel_rest(batch_id, by="ada") == 0
+    assert batchacts.cancel_rest(batch_id, by="ada") == 0
 
 
-def test_what_failed_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "CHUNK", 2)
+def test_what_failed_is_retried() -> None:
     batch_id, ids = members(7, **CALLBACKS)
     for job_id in ids[:5]:
         fail(job_id)
     succeed(*[claim_again(job_id) for job_id in ids[5:]])
-    assert batches.retry_failed(batch_id, by="ada", reason="mended", attempts=2) == 5
+    assert batchacts.retry_failed(batch_id, by="ada", reason="mended", attempts=2) == 5
     progress = batches.progress(batch_id)
     assert (progress.failed, progress.generation, progress.state) == (0, 2, "sealed")
     succeed(*[claim_again(job_id) for job_id in ids[:5]])
@@ -236,7 +235,7 @@ def test_what_runs_on_by_a_replay_is_not_retried() -> None:
     for job_id in ids:
         fail(job_id)
     replay(ids[0], by="ada")
-    assert batches.retry_failed(batch_id, by="ada") == 1
+    assert batchacts.retry_failed(batch_id, by="ada") == 1
     assert [state(i) for i in ids] == ["failed", "pending"]
     progress = batches.progress(batch_id)
     assert (progress.failed, progress.done, progress.state) == (1, 1, "sealed")

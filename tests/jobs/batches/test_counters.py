@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 import jobs
 from jobs.engine.reconcile import expire
-from jobs.operate import batches
+from jobs.operate import batchacts, batches
 from jobs.operate.cancel import cancel
 from tests.jobs.batches.members import CALLBACKS, called, fail, members
 from tests.jobs.crowd import at_once
@@ -170,8 +170,8 @@ def test_counters_are_true_under_ends_cancels_and_retries_at_once() -> None:
     claimed = [claim_again(job_id) for job_id in ids[:8]]
     acts: list[Any] = [lambda c=c: succeed(c) for c in claimed[:4]]
     acts += [lambda c=c: settle(ended(c, "unrecoverable")) for c in claimed[4:]]
-    acts += [lambda: batches.cancel_rest(batch_id, by="x")]
-    acts += [lambda: batches.retry_failed(batch_id, by="x") for _ in range(3)]
+    acts += [lambda: batchacts.cancel_rest(batch_id, by="x")]
+    acts += [lambda: batchacts.retry_failed(batch_id, by="x") for _ in range(3)]
     at_once(acts)
     progress = batches.progress(batch_id)
     found = [state(job_id) for job_id in ids]

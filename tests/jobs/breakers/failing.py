@@ -10,7 +10,7 @@ import jobs
 from jobs.models import Breaker
 
 
-class Down(Exception):
+class Down(ConnectionError):
     pass
 
 

@@ -38,7 +38,6 @@ def test_a_lost_answer_of_the_database_costs_no_second_call(
             raise OperationalError("the connection is closed")
         return found
 
-    monkeypatch.setattr(effects, "_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(engine_sql, "bound_rows", losing)
     assert ctx(claim).effect("send", outside) == {"number": 1}
     assert (len(lost), outside.calls, the_effect(claim.id).state) == (1, 1, "done")
@@ -67,7 +66,7 @@ def test_a_zombie_and_its_successor_call_once(outside: Outside) -> None:
     thread.start()
     assert calling.wait(10)
     successor = steal(claim)
-    with pytest.raises(jobs.InDoubt):
+    with pytest.raises(jobs.effects.InDoubt):
         ctx(successor).effect("send", outside)
     go_on.set()
     thread.join(10)
@@ -78,7 +77,7 @@ def test_a_zombie_and_its_successor_call_once(outside: Outside) -> None:
     assert ctx(steal(successor)).effect("send", outside) == {"number": 1}
 
 
-@pytest.mark.parametrize("late_word", [None, jobs.NotHappened("refused")])
+@pytest.mark.parametrize("late_word", [None, jobs.effects.NotHappened("refused")])
 def test_the_late_word_of_a_zombie_is_not_about_its_successors_call(
     outside: Outside, late_word: Exception | None
 ) -> None:
@@ -90,16 +89,16 @@ def test_the_late_word_of_a_zombie_is_not_about_its_successors_call(
         with pytest.raises(TimeoutError):
             # Its probe is wrong about the call that is still under way.
             ctx(successors[0]).effect(
-                "send", outside.breaking(TimeoutError()), probe=lambda _: jobs.NotHappened()
+                "send", outside.breaking(TimeoutError()), probe=lambda _: jobs.effects.NotHappened()
             )
         if late_word is not None:
             raise late_word
         return "late"
 
-    with pytest.raises(jobs.Stopped if late_word is None else jobs.NotHappened):
+    with pytest.raises(jobs.Stopped if late_word is None else jobs.effects.NotHappened):
         ctx(claim).effect("send", call)
     assert (the_effect(claim.id).state, the_effect(claim.id).attempt) == ("intent", 2)
-    with pytest.raises(jobs.InDoubt):
+    with pytest.raises(jobs.effects.InDoubt):
         ctx(steal(successors[0])).effect("send", outside)
     assert outside.calls == 1
 
@@ -112,13 +111,13 @@ def test_of_those_that_were_told_it_did_not_happen_one_calls(outside: Outside) -
     ends: list[str] = []
 
     def race() -> None:
-        answers = iter([jobs.NotHappened()])
+        answers = iter([jobs.effects.NotHappened()])
 
-        def probe(_: jobs.Intent) -> Any:
+        def probe(_: jobs.effects.Intent) -> Any:
             answer = next(answers, None)
             if answer is not None:
                 heard.wait(10)
-            return answer or jobs.Unknown()
+            return answer or jobs.effects.Unknown()
 
         try:
             ctx(claim).effect("send", outside, probe=probe)
@@ -156,7 +155,12 @@ class World:
         try:
             ctx(mine).effect("send", self.call, probe=self.probe if with_probe else None)
             self.seen["done"] += 1
-        except (jobs.InDoubt, jobs.Stopped, jobs.NotHappened, TimeoutError) as error:
+        except (
+            jobs.effects.InDoubt,
+            jobs.Stopped,
+            jobs.effects.NotHappened,
+            TimeoutError,
+        ) as error:
             self.seen[type(error).__name__] += 1
 
     def call(self) -> str:
@@ -174,16 +178,16 @@ class World:
             raise TimeoutError
         if end < 0.65 and self.depth == 0:
             self.uncleared = 0
-            raise jobs.NotHappened
+            raise jobs.effects.NotHappened
         return "done"
 
-    def probe(self, intent: jobs.Intent) -> Any:
+    def probe(self, intent: jobs.effects.Intent) -> Any:
         if self.random.random() < 0.5:
-            return jobs.Unknown()
+            return jobs.effects.Unknown()
         if self.random.random() < 0.5:
-            return jobs.Happened("found")
+            return jobs.effects.Happened("found")
         self.uncleared = 0
-        return jobs.NotHappened()
+        return jobs.effects.NotHappened()
 
     def steal(self) -> None:
         self.claim = steal(self.claim)

@@ -24,7 +24,7 @@ def test_inside_a_transaction_it_is_refused(outside: Outside) -> None:
     context = ctx(a_claim())
     with (
         transaction.atomic(),
-        pytest.raises(jobs.EffectError, match=r"outside of transaction\.atomic"),
+        pytest.raises(jobs.errors.EffectError, match=r"outside of transaction\.atomic"),
     ):
         context.effect("send", outside)
     assert not Effect.objects.exists()
@@ -35,7 +35,7 @@ def test_without_autocommit_it_is_refused(outside: Outside) -> None:
     context = ctx(a_claim())
     transaction.set_autocommit(False)
     try:
-        with pytest.raises(jobs.EffectError, match="rolled back with it"):
+        with pytest.raises(jobs.errors.EffectError, match="rolled back with it"):
             context.effect("send", outside)
     finally:
         transaction.rollback()
@@ -79,7 +79,7 @@ def test_an_atomic_handler_has_no_effects(registered: Any, outside: Outside) -> 
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], problem: str) -> None:
-    with pytest.raises(jobs.EffectError, match=problem):
+    with pytest.raises(jobs.errors.EffectError, match=problem):
         ctx(a_claim()).effect(**{"key": "send", "call": pytest.fail, **arguments})
     assert not Effect.objects.exists()
 
@@ -116,9 +116,9 @@ def test_a_handler_with_an_effect_keeps_the_contract(registered: Any, outside: O
 
 
 def test_async_probes_are_awaited(registered: Any, outside: Outside) -> None:
-    async def probe(intent: jobs.Intent) -> jobs.Happened:
+    async def probe(intent: jobs.effects.Intent) -> jobs.effects.Happened:
         await asyncio.sleep(0)
-        return jobs.Happened(intent.attempt)
+        return jobs.effects.Happened(intent.attempt)
 
     async def break_it() -> None:
         outside()
@@ -127,7 +127,7 @@ def test_async_probes_are_awaited(registered: Any, outside: Outside) -> None:
     async def handle(ctx: Context, payload: Async) -> Any:
         return await ctx.effect_async("send", break_it, probe=probe)
 
-    registered(Async, handle, backoff=jobs.Immediate())
+    registered(Async, handle, backoff=jobs.backoff.Immediate())
     job_id = jobs.enqueue(Async()).id
     from jobs.testing import run_jobs
 

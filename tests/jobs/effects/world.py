@@ -38,9 +38,9 @@ class Outside:
         return call
 
 
-def ctx(claim: Claim, told_to_stop: str = "") -> Context:
+def ctx(claim: Claim, told_to_stop: str = "", peek: Callable[[], str] | None = None) -> Context:
     """The context that the claim's handler would be given."""
-    return runner._context(claim, get(claim.kind), Signal(lambda: told_to_stop))
+    return runner._context(claim, get(claim.kind), Signal(peek or (lambda: told_to_stop)))
 
 
 def steal(claim: Claim) -> Claim:

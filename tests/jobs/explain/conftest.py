@@ -24,4 +24,4 @@ def surroundings() -> Iterator[UUID]:
     """A worker listens to the default queue, and a dispatcher is alive."""
     rq.note_dispatcher("test-dispatcher")
     yield an_executor()
-    rq.client().delete(rq.DISPATCHERS)
+    rq.client().delete(rq.dispatchers_key())

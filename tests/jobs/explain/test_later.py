@@ -39,7 +39,7 @@ def test_a_job_that_is_not_there() -> None:
     nobody = uuid7()
     found = explain(nobody)
     assert (found.job_id, found.state, found.codes) == (nobody, None, ("not_found",))
-    with pytest.raises(jobs.InvalidOption, match="job_id: must be a UUID"):
+    with pytest.raises(jobs.errors.InvalidOption, match="job_id: must be a UUID"):
         explain("x")  # type: ignore[arg-type]
 
 
@@ -77,13 +77,8 @@ def test_nobody_listens_and_nobody_dispatches(state: str) -> None:
     mine = a_job(state, queue="lonely")
     assert "no_worker" in explain(mine).codes
     assert "no_dispatcher" not in explain(mine).codes
-    rq.client().delete(rq.DISPATCHERS)
+    rq.client().delete(rq.dispatchers_key())
     assert explain(mine).codes[:2] == ("no_worker", "no_dispatcher")
-
-
-def test_a_stock_worker_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rq.StockWorkers, "by_queue", lambda _: {"lonely": 1})
-    assert why(a_job(queue="lonely")).code == "turn"
 
 
 def test_a_draining_worker_does_not_listen(surroundings: UUID) -> None:
@@ -96,7 +91,7 @@ def test_redis_is_away(no_redis: None) -> None:
 
 
 def test_a_dispatcher_that_runs_is_known_by_its_sign_of_life() -> None:
-    rq.client().delete(rq.DISPATCHERS)
+    rq.client().delete(rq.dispatchers_key())
     mine = a_job()
     assert explain(mine).codes == ("no_dispatcher",)
     dispatch.Dispatcher("d-1").round()

@@ -10,7 +10,7 @@ import pytest
 
 import jobs
 from jobs.engine import rq
-from jobs.models import Limiter, Slot
+from jobs.models import Breaker, Limiter, Slot
 from jobs.operate import blackouts
 from jobs.operate.explain import Reason, explain
 from jobs.operate.pauses import pause
@@ -53,12 +53,15 @@ def test_a_job_that_snoozes() -> None:
 
 
 def test_a_job_before_an_open_circuit() -> None:
+    Breaker.objects.create(name="meta:page:7", state="open", retry_at=NOON + HOUR)
     claim = a_claim()
-    error = jobs.CircuitOpen("meta:page:7", 30.0)
+    error = jobs.effects.CircuitOpen("meta:page:7", 30.0)
     settle(ended(claim, "held", floor=error.delay, why=str(error)))
     reason = why(claim.id)
     assert (reason.code, reason.until) == ("circuit_open", row(claim.id).run_at)
     assert reason.text.startswith("circuit meta:page:7 is open")
+    Breaker.objects.update(state="closed")
+    assert why(claim.id).code == "not_due"
 
 
 def test_a_job_in_its_turn() -> None:
@@ -173,6 +176,14 @@ def test_a_key_whose_holder_may_have_to_make_way(
     sql(f"UPDATE jobs_job SET {columns} WHERE id = %s", [holder])  # noqa: S608
     text = why(a_rival()).text
     assert words in text
+
+
+def test_a_queued_holder_is_about_to_make_way(surroundings: UUID) -> None:
+    holder = a_job("pending", exclusive="door")
+    sql("UPDATE jobs_job SET preemptible = true, state = 'queued', queued_at = jobs_clock() "
+        "WHERE id = %s", [holder])  # fmt: skip
+    sql("INSERT INTO jobs_slot (key, job_id) VALUES ('door', %s)", [holder])
+    assert why(a_rival()).text.endswith("which is queued; it is about to make way")
 
 
 def test_a_free_key_for_which_others_wait() -> None:

@@ -10,13 +10,13 @@ from jobs.engine import outbox
 
 def told(*topics: str, **options: Any) -> list[int]:
     """The positions of the events that are now in the feed."""
-    before = jobs.feed_head()
+    before = jobs.events.feed_head()
     for topic in topics:
         jobs.emit(topic, {"topic": topic}, **options)
     while outbox.relay_once().moved:
         pass
-    return list(range(before + 1, jobs.feed_head() + 1))
+    return list(range(before + 1, jobs.events.feed_head() + 1))
 
 
-def topics(found: list[jobs.Event]) -> list[str]:
+def topics(found: list[jobs.events.Event]) -> list[str]:
     return [event.topic for event in found]

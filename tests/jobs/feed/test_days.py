@@ -55,25 +55,25 @@ def test_an_event_of_a_day_for_which_nobody_has_made_a_partition_is_told(
 def test_old_days_go_and_whoever_reads_on_from_there_is_told_so(
     day: Callable[[int], None],
 ) -> None:
-    start = jobs.feed_head()
+    start = jobs.events.feed_head()
     first = told("old", "old")
     day(1)
     second = told("new")
     day(2)
-    assert feed.keep_up() == 0 and topics(jobs.feed(start)) == ["old", "old", "new"]
+    assert feed.keep_up() == 0 and topics(jobs.events.feed(start)) == ["old", "old", "new"]
     day(3)
     assert feed.keep_up() >= 1
     for since in (start, first[0]):
         with pytest.raises(FeedGone, match="has been pruned") as gone:
-            jobs.feed(since)
+            jobs.events.feed(since)
         assert (gone.value.floor, gone.value.head) == (first[-1], second[-1])
-    assert topics(jobs.feed(first[-1])) == ["new"]
-    assert topics(jobs.feed()) == ["new"]
+    assert topics(jobs.events.feed(first[-1])) == ["new"]
+    assert topics(jobs.events.feed()) == ["new"]
     day(4)
     feed.keep_up()
-    assert jobs.feed() == [] and jobs.feed_head() == second[-1]
+    assert jobs.events.feed() == [] and jobs.events.feed_head() == second[-1]
     with pytest.raises(FeedGone):
-        jobs.feed(first[-1])
+        jobs.events.feed(first[-1])
 
 
 @pytest.mark.django_db

@@ -56,10 +56,10 @@ def test_an_event_that_commits_late_comes_late_and_is_not_skipped() -> None:
     def early() -> list[list[str]]:
         wrote.wait(30)
         told("early")
-        seen = jobs.feed()
+        seen = jobs.events.feed()
         may_commit.set()
         wait_until(lambda: outbox.relay_once().published)
-        return [topics(seen), topics(jobs.feed(seen.position))]
+        return [topics(seen), topics(jobs.events.feed(seen.position))]
 
     assert at_once([late, early])[1] == [["early"], ["late"]]
 
@@ -173,20 +173,20 @@ class Attack:
         assert time.monotonic() < self.deadline, f"seed {self.seed}: it takes for ever"
         return self.left == 0
 
-    def read(self, n: int) -> list[jobs.Event]:
+    def read(self, n: int) -> list[jobs.events.Event]:
         draw = random.Random(self.seed * 1000 + 200 + n)
-        seen: list[jobs.Event] = []
+        seen: list[jobs.events.Event] = []
         position = 0
         while True:
             was_over = self.is_over() and len(seen) >= len(self.committed)
-            page = jobs.feed(position, limit=draw.randint(1, 500))
+            page = jobs.events.feed(position, limit=draw.randint(1, 500))
             seen += page
             assert page.position >= position, "the feed went backwards"
             position = page.position
             if was_over and page.is_end:
                 return seen
 
-    def judge(self, seen: list[jobs.Event]) -> None:
+    def judge(self, seen: list[jobs.events.Event]) -> None:
         told_by = f"seed {self.seed}, {self.kills} kills"
         positions = [event.position for event in seen]
         assert positions == list(range(1, len(seen) + 1)), told_by

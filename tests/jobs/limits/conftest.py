@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 import jobs
+from jobs import queues
 from jobs.engine.admission import sync_limits
 from tests.jobs.limits.kinds import Declare, forget
+
+
+@pytest.fixture(autouse=True)
+def none_of_apps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the domain apps declare is set aside."""
+    monkeypatch.setattr(queues, "_declared", {})
 
 
 @pytest.fixture

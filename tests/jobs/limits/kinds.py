@@ -39,7 +39,7 @@ def forget(kind: str) -> None:
 
 def fed(budget: int = 100, queue: str = "default") -> list[UUID]:
     know_queues({queue})
-    return [job_id for job_id, _ in admit(queue, budget)]
+    return admit(queue, budget)
 
 
 def many(payload: jobs.Payload, number: int, **options: Any) -> list[UUID]:

@@ -78,6 +78,22 @@ def test_no_more_of_a_key_at_once_and_each_end_lets_the_best_go(declare: Declare
     assert fed() == [made[2]]
 
 
+_NO_ROW = """
+CREATE FUNCTION no_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER no_row BEFORE INSERT ON jobs_limiter FOR EACH ROW WHEN (NEW.key = 'x')
+  EXECUTE FUNCTION no_row()
+"""
+
+
+def test_nothing_goes_where_the_row_of_a_key_was_removed_meanwhile(declare: Declare) -> None:
+    declare(A, per_key=Limit(at_once=1))
+    many(A(), 3, limit_key="x")
+    sql(_NO_ROW)
+    assert fed() == []
+    sql("DROP TRIGGER no_row ON jobs_limiter")
+    assert len(fed()) == 1
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_several_dispatchers_never_exceed_a_limit(declare: Declare, seed: int) -> None:

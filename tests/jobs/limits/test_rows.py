@@ -180,7 +180,7 @@ def test_a_rate_is_read(text: str, per_second: float, burst: float) -> None:
 
 def test_a_limit_key_needs_a_limit(declare: Declare) -> None:
     declare(A)
-    with pytest.raises(jobs.InvalidOption, match=r"^limit_key: .* no per_key limit"):
+    with pytest.raises(jobs.errors.InvalidOption, match=r"^limit_key: .* no per_key limit"):
         jobs.enqueue(A(), limit_key="x")
 
 

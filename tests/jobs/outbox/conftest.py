@@ -13,7 +13,7 @@ from tests.jobs.outbox.telling import Telling, Told
 
 @pytest.fixture(autouse=True)
 def kinds() -> Iterator[None]:
-    @jobs.handler(Telling, max_attempts=2, backoff=jobs.Fixed(60))
+    @jobs.handler(Telling, max_attempts=2, backoff=jobs.backoff.Fixed(60))
     def telling(ctx: jobs.Context, payload: Telling) -> None:
         if payload.how == "atomic":
             with transaction.atomic():
@@ -23,7 +23,7 @@ def kinds() -> Iterator[None]:
         if payload.fail:
             raise ValueError("secret of ann@example.com")
 
-    @jobs.handler(Told, emits=True, max_attempts=2, backoff=jobs.Fixed(60))
+    @jobs.handler(Told, emits=True, max_attempts=2, backoff=jobs.backoff.Fixed(60))
     def told(ctx: jobs.Context, payload: Told) -> None:
         """Its moves are told."""
 

@@ -24,7 +24,7 @@ def waiting() -> list[tuple[str, str]]:
 
 
 def published() -> list[str]:
-    return [event.topic for event in jobs.feed()]
+    return [event.topic for event in jobs.events.feed()]
 
 
 def relay() -> list[str]:
@@ -36,9 +36,9 @@ def relay() -> list[str]:
 
 def payloads(topic: str) -> list[dict[str, Any]]:
     relay()
-    return [event.payload for event in jobs.feed(topics=topic)]
+    return [event.payload for event in jobs.events.feed(topics=topic)]
 
 
-def told(topics: str) -> list[jobs.Event]:
+def told(topics: str) -> list[jobs.events.Event]:
     relay()
-    return list(jobs.feed(topics=topics))
+    return list(jobs.events.feed(topics=topics))

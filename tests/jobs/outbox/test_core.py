@@ -33,7 +33,9 @@ pytestmark = pytest.mark.django_db
 
 def topics_of(job_id: UUID) -> list[str]:
     relay()
-    return [e.topic.removeprefix("jobs.job.") for e in jobs.feed() if e.key == f"job:{job_id}"]
+    return [
+        e.topic.removeprefix("jobs.job.") for e in jobs.events.feed() if e.key == f"job:{job_id}"
+    ]
 
 
 def test_every_move_of_a_kind_that_asks_is_told() -> None:
@@ -42,7 +44,7 @@ def test_every_move_of_a_kind_that_asks_is_told() -> None:
     job_id = claim.id
     succeed(claim_again(job_id))
     assert topics_of(job_id) == ["claimed", "retried", "claimed", "succeeded"]
-    retried = next(e for e in jobs.feed() if e.topic == "jobs.job.retried")
+    retried = next(e for e in jobs.events.feed() if e.topic == "jobs.job.retried")
     assert retried.tenant == "acme" and retried.audience == "tenant"
     assert retried.payload["kind"] == "test.told" and retried.payload["failures"] == 1
     assert retried.payload["error"] == "ValueError"
@@ -53,7 +55,7 @@ def test_of_other_kinds_only_the_final_failure_is_told_and_never_its_text() -> N
     claim = a_claim(Telling(), max_attempts=1)
     settle(ended(claim, "failed"))
     assert topics_of(claim.id) == ["failed"]
-    [event] = jobs.feed(topics="jobs.job.failed")
+    [event] = jobs.events.feed(topics="jobs.job.failed")
     assert event.payload["reason"] == "exhausted" and event.audience == "staff"
     assert "as told" not in json.dumps(event.payload)
 

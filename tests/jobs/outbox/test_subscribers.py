@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def subscribe() -> Iterator[Callable[..., None]]:
     names: list[str] = []
 
-    def register(function: Callable[[jobs.Event], object], *topics: str) -> None:
+    def register(function: Callable[[jobs.events.Event], object], *topics: str) -> None:
         names.append(f"test-{len(names)}")
         events.subscriber(*topics, name=names[-1])(function)
 
@@ -37,16 +37,16 @@ def subscribe() -> Iterator[Callable[..., None]]:
 
 
 def test_a_subscriber_is_told_its_topics_with_their_positions(subscribe: Any) -> None:
-    heard: list[jobs.Event] = []
+    heard: list[jobs.events.Event] = []
     subscribe(heard.append, "order.*", "user.made")
     for topic in ("order.paid", "price.up", "user.made", "user.gone"):
         jobs.emit(topic, {"t": topic})
     assert relay() == ["order.paid", "price.up", "user.made", "user.gone"]
-    assert heard == list(jobs.feed(topics=["order.*", "user.made"]))
+    assert heard == list(jobs.events.feed(topics=["order.*", "user.made"]))
 
 
 def test_what_a_subscriber_writes_is_written_with_the_event(subscribe: Any) -> None:
-    def enqueue(event: jobs.Event) -> None:
+    def enqueue(event: jobs.events.Event) -> None:
         jobs.enqueue(Noop(data=str(event.id)))
         if event.payload["n"] == 1 and Outbox.objects.get(event_id=event.id).tries == 0:
             raise ValueError("not now")
@@ -65,7 +65,7 @@ def test_a_failing_event_holds_back_its_own_key_only(
     broken = True
     heard: list[str] = []
 
-    def hear(event: jobs.Event) -> None:
+    def hear(event: jobs.events.Event) -> None:
         if event.topic == "a.1" and broken:
             raise ValueError("no")
         heard.append(f"{event.tenant}{event.topic}")
@@ -99,7 +99,7 @@ def test_an_event_that_fails_too_often_is_parked_and_says_so(
 ) -> None:
     now = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
-    def refuse(event: jobs.Event) -> None:
+    def refuse(event: jobs.events.Event) -> None:
         raise ValueError("never")
 
     subscribe(refuse, "a.*")

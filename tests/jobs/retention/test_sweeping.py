@@ -151,6 +151,7 @@ def test_the_sweeper_stops_in_time_and_goes_on_where_it_was(
 
 
 def test_the_sweeper_begins_anew_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention.Sweeper, "BUDGET", 60.0)
     sweeper = retention.Sweeper()
     with monkeypatch.context() as patch:
         patch.setattr(retention, "_remove", lambda *_: 1 / 0)

@@ -21,6 +21,12 @@ from tests.jobs.schedules.making import MINUTE, START, WHO, Clock, made, minutes
 from tests.specimens.handlers import Echo, Noop
 
 
+@pytest.fixture(autouse=True)
+def none_of_apps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the domain apps declare is set aside."""
+    monkeypatch.setattr(timetable, "_declared", {})
+
+
 @pytest.fixture
 def declare() -> Iterator[Callable[..., None]]:
     """Declares schedules as an app would; they are forgotten after the test."""

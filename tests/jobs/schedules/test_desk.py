@@ -103,6 +103,21 @@ def test_run_now_heeds_the_overlap(clock: Clock) -> None:
 
 
 @pytest.mark.django_db
+def test_a_preview_leaves_out_what_a_pause_does(clock: Clock) -> None:
+    made(missed="all")
+    schedules.pause("tidy", until=START + 5 * MINUTE, **WHO)
+    assert schedules.preview("tidy", 2) == [START + 5 * MINUTE, START + 6 * MINUTE]
+    assert schedules.preview("tidy", 1, START + 7 * MINUTE) == [START + 8 * MINUTE]
+    assert schedules.coming(schedules.find("tidy")) == START + 5 * MINUTE
+    schedules.pause("tidy", **WHO)
+    assert schedules.preview("tidy") == [] and schedules.coming(schedules.find("tidy")) is None
+    schedules.resume("tidy", **WHO)
+    assert schedules.coming(schedules.find("tidy")) == schedules.preview("tidy", 1)[0]
+    sql("UPDATE jobs_schedule SET enabled = false")
+    assert schedules.preview("tidy") == [] and schedules.coming(schedules.find("tidy")) is None
+
+
+@pytest.mark.django_db
 def test_a_preview_shows_the_next_slots_of_the_zone(clock: Clock) -> None:
     made(cron="30 2 * * *", time_zone="Europe/Rome")
     rome = ZoneInfo("Europe/Rome")
@@ -200,13 +215,13 @@ def test_wrong_names_and_payloads_are_refused(clock: Clock) -> None:
     for name in ("", "no good", "x" * 200, None, "a\x00"):
         with pytest.raises(InvalidOption, match="name"):
             schedules.create(name, Noop(), interval=60, **WHO)  # type: ignore[arg-type]
-    with pytest.raises(jobs.InvalidPayload, match="must be an instance"):
+    with pytest.raises(jobs.errors.InvalidPayload, match="must be an instance"):
         schedules.create("tidy", Noop, interval=60, **WHO)  # type: ignore[arg-type]
 
     class Unhandled(jobs.Payload, kind="test.unhandled"):
         pass
 
-    with pytest.raises(jobs.UnknownKind, match=r"test\.unhandled"):
+    with pytest.raises(jobs.errors.UnknownKind, match=r"test\.unhandled"):
         schedules.create("tidy", Unhandled(), interval=60, **WHO)
     made()
     with pytest.raises(InvalidOption, match="there is a schedule 'tidy' already"):

@@ -10,7 +10,7 @@ from django.db import transaction
 
 import jobs
 from jobs.engine.dispatch import promote
-from jobs.errors import KeyConflict
+from jobs.errors import HandlerError, KeyConflict
 from jobs.limits import Unique
 from tests.jobs.factories import claim_again, ended, move, row, settle, sql
 from tests.jobs.unique.entering import HOUR, NOW, SetClock, count, enqueue
@@ -35,6 +35,49 @@ def test_a_waiting_job_takes_payload_priority_and_time_over(set_clock: SetClock)
     assert promote() == 1
     assert enqueue("c", for_="waiting").id == first, "due, but nobody has begun it"
     assert (row(first).payload, row(first).wait) == ({"text": "c"}, 0)
+
+
+@pytest.mark.django_db
+def test_a_debounce_has_an_end(set_clock: SetClock) -> None:
+    def again(text: str, **options: Any) -> Any:
+        unique = Unique("k", "waiting", at_most=timedelta(seconds=25))
+        return jobs.enqueue(Echo(text=text), unique=unique, **options).id
+
+    set_clock(NOW)
+    first = again("0", delay=10)
+    for number, at in ((1, 19), (2, 25), (3, 25)):
+        set_clock(NOW + timedelta(seconds=9 * number))
+        if number == 3:  # by then its time has come
+            assert promote() == 1
+        assert again(str(number), delay=10) == first
+        job = row(first)
+        assert job.run_at == NOW + timedelta(seconds=at)
+        assert job.rank == int(job.run_at.timestamp() * 1000)
+        assert (job.payload, job.wait) == ({"text": str(number)}, int(number < 3))
+    assert again("4", run_at=NOW + timedelta(days=2)) == first
+    assert row(first).run_at == NOW + timedelta(seconds=25)
+
+
+@pytest.mark.django_db
+def test_a_debounce_that_begins_behind_its_end_is_refused() -> None:
+    unique = Unique("k", "waiting", at_most=HOUR)
+    with pytest.raises(jobs.errors.InvalidOption, match="delay: is longer than at_most"):
+        jobs.enqueue(Echo(text=""), unique=unique, delay=3601)
+    assert count() == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"for_": "ever", "at_most": HOUR},
+        {"for_": "waiting", "at_most": 60},
+        {"for_": "waiting", "at_most": timedelta(0)},
+        {"for_": "waiting", "at_most": timedelta(days=4000)},
+    ],
+)
+def test_an_end_that_cannot_be_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(HandlerError, match="at_most"):
+        Unique("k", **arguments)
 
 
 @pytest.mark.django_db

@@ -125,10 +125,11 @@ def test_a_key_for_ever_survives_the_deletion_of_its_job(end: str) -> None:
         succeed(claim_again(first))
     else:
         move(first, "cancelled")
-    assert enqueue("b", for_="ever").id == first
+    again = enqueue("b", for_="ever")
+    assert (again.id, again.gone) == (first, False)
     sql("DELETE FROM jobs_job WHERE id = %s", [first])
     again = enqueue("c", for_="ever")
-    assert (again.id, again.deduplicated, count()) == (first, True, 0)
+    assert (again.id, again.deduplicated, again.gone, count()) == (first, True, True, 0)
     again = enqueue("c", for_="ever", on_conflict="raise")
     assert again.id == first, "whose payload nobody can compare any more"
 
@@ -156,7 +157,7 @@ def test_a_waiting_job_may_have_a_chosen_id() -> None:
     again = enqueue("b", for_="waiting", job_id=mine)
     assert (again.id, again.deduplicated, row(mine).payload) == (mine, True, {"text": "b"})
     move(mine, "queued")
-    with pytest.raises(jobs.DuplicateJob):
+    with pytest.raises(jobs.errors.DuplicateJob):
         enqueue("c", for_="waiting", job_id=mine)
 
 
@@ -167,7 +168,7 @@ def test_a_chosen_id_of_another_job_is_refused_and_takes_no_key(
     for_: Any, payload: jobs.Payload
 ) -> None:
     other = jobs.enqueue(payload).id
-    with pytest.raises(jobs.DuplicateJob):
+    with pytest.raises(jobs.errors.DuplicateJob):
         enqueue("a", for_=for_, job_id=other)
     assert sql("SELECT 1 FROM jobs_key") == []
     assert row(other).payload == payload.model_dump()

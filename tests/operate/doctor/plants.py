@@ -43,6 +43,11 @@ PLANTS: dict[str, tuple[Any, str]] = {
         running,
         "DELETE FROM jobs_lease WHERE owner = (SELECT owner FROM jobs_job WHERE id = %s)",
     ),
+    "running_in_time": (
+        running,
+        "UPDATE jobs_job SET started_at = started_at - interval '1 day', "
+        "run_at = run_at - interval '2 days' WHERE id = %s",
+    ),
     "final_has_end": (succeeded, "UPDATE jobs_job SET finished_at = NULL WHERE id = %s"),
     "queued_has_time": (
         succeeded,
@@ -111,6 +116,12 @@ FLOW_PLANTS: dict[str, tuple[Any, str, str]] = {
         "WHERE id = %s",
         "kind:test.noop: 2 at once, 1 allowed",
     ),
+    "meters_hold": (
+        succeeded,
+        "INSERT INTO jobs_meter (name, amount, span, burst, tokens, taken_until, spent, part) "
+        "SELECT 'broker', 5, 60, 1, 0, jobs_clock(), '{3,3}', 0 FROM jobs_job WHERE id = %s",
+        "broker: 6 taken in 60 s, 5 allowed",
+    ),
     "open_parents_counted": (
         blocked,
         "UPDATE jobs_job SET open_parents = 2 WHERE id = %s",
@@ -156,7 +167,7 @@ def relayed() -> int:
     for _ in range(3):
         jobs.emit("a", {}, key="k")
     assert outbox.relay_once().published
-    return jobs.feed_head()
+    return jobs.events.feed_head()
 
 
 def parked() -> int:
@@ -179,7 +190,7 @@ def delivering() -> UUID:
     """A delivery whose job waits."""
     with override_settings(JOBS={**vault.KEYS, "WEBHOOKS": True}):
         telling.register()
-        made = webhooks.create("https://a.example.com/", tenant="", by="tester", reason="test")
+        made = webhooks.create("https://a.example.com/", tenant="*", by="tester", reason="test")
         found = webhooks.ping(made.id, by="tester", reason="test")
         telling.unregister()
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from django.db import InternalError, connection
 
-from jobs.operate.doctor import check, violations
+from jobs.operate.doctor import SCHEMA, check, violations
+from jobs.operate.functions import shipped
 from jobs.operate.invariants import Invariant
-from jobs.operate.schema import FUNCTIONS
+from tests.jobs.factories import sql
 from tests.operate.doctor.rows import found, run
 
 pytestmark = pytest.mark.django_db
@@ -71,5 +72,23 @@ def test_the_doctor_only_reads() -> None:
 
 def test_the_doctor_knows_every_function_of_the_database() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT proname FROM pg_proc WHERE starts_with(proname, 'jobs_')")
-        assert {name for (name,) in cursor.fetchall()} == set(FUNCTIONS)
+        cursor.execute(
+            "SELECT proname, pronargs, prosrc FROM pg_proc WHERE starts_with(proname, 'jobs_')"
+        )
+        found = {(name, arguments): body for name, arguments, body in cursor.fetchall()}
+    assert found == shipped()
+    assert len(found) > 35 and all(found.values())
+
+
+@pytest.mark.parametrize(("name", "arguments"), sorted(shipped()))
+def test_a_function_that_was_edited_by_hand_is_found(name: str, arguments: int) -> None:
+    [(definition,)] = sql(
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = %s AND pronargs = %s",
+        [name, arguments],
+    )
+    assert check(SCHEMA) == []
+    head, end, rest = definition.rpartition("$function$")
+    run(f"{head} /* quicker */{end}{rest}".replace("%", "%%"))
+    assert [(v.subject, v.detail) for v in check(SCHEMA)] == [
+        (name, "the function is not the one that this version ships")
+    ]
