@@ -1,8 +1,8 @@
-"""A multi-tenant email gateway: accepts once, sends once, tells nobody what is nobody's business.
+"""A multi-tenant email gateway: accept once, send once, keep each company's data private.
 
 ::
 
-    accepted = services.accept(company, request, by="shop")     # the job's id is the outbox's id
+    accepted = services.accept(company, request, by="shop")  # its job has the same id
 """
 
 from emailgw.config import EMAIL_JOB_CONFIG

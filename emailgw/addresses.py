@@ -1,7 +1,8 @@
-"""Email addresses as this gateway takes them: one plain addr-spec, and nothing that could be two.
+"""Validation of email addresses and headers.
 
-No display names, no comments, no quoted local parts, no routes: whatever one parser reads as one
-address and another as two is refused here, before anything is stored and again before it is sent.
+Only a plain addr-spec is accepted: no display names, comments, quoted local parts or routes.
+Anything that one parser reads as one address and another as two is refused, before it is stored and
+again before it is sent.
 """
 
 from __future__ import annotations
@@ -13,25 +14,27 @@ from email_validator import EmailNotValidError, validate_email
 
 from emailgw.config import ADDRESS_LIMIT, HEADER_NAME_LIMIT, HEADER_VALUE_LIMIT
 
-_ATOM = r"[A-Za-z0-9!#$&'*+/=?^_`{|}~-]+"  # no %: old relays route by it
+_ATOM = r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+"  # no % and no !: old relays route by them
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ADDRESS = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+{_LABEL}\Z")
 _DOMAIN = re.compile(rf"(?:{_LABEL}\.)+{_LABEL}\Z")
-_HEADER = re.compile(r"X-(?:Custom-[A-Za-z0-9-]{1,55}|Priority)\Z")
+_HEADER = re.compile(r"X-(?:Custom-[A-Z0-9-]{1,55}|Priority)\Z", re.IGNORECASE | re.ASCII)
+# Joiners (\u200c, \u200d) and marks of direction (\u061c, \u200e, \u200f) are parts of emoji and of
+# Arabic, Hebrew and Persian text. Overrides of direction can disguise a text and are refused.
 _UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
 
-@lru_cache(maxsize=64)  # each address is looked at by the request and by the contract
+@lru_cache(maxsize=64)  # each address is checked by the request and by the contract
 def address_problem(value: str) -> str:
-    """Why this is not one address; empty when it is. Says nothing of the value."""
+    """Return why this is not a plain address, without quoting it; empty if it is one."""
     if len(value) > ADDRESS_LIMIT:
         return f"must have at most {ADDRESS_LIMIT} characters"
     if not _ADDRESS.match(value):
         return "must be a valid email address"
     try:
-        # Names below .test are there for trying things out.
+        # Allow domains below .test.
         validate_email(value, check_deliverability=False, strict=True, test_environment=True)
     except EmailNotValidError:
         return "must be a valid email address"
@@ -39,24 +42,24 @@ def address_problem(value: str) -> str:
 
 
 def domain_of(address: str) -> str:
-    """The domain of an address, in small letters."""
+    """Return the domain of an address, in lower case."""
     return address.rpartition("@")[2].lower()
 
 
 def is_domain(value: str) -> bool:
-    """Whether this names a domain with at least two labels."""
+    """Return whether this is a domain name with at least two labels."""
     return len(value) <= 253 and _DOMAIN.match(value) is not None
 
 
 def line_problem(value: str) -> str:
-    """Why this text cannot stand in a header: it may only have characters that are seen."""
+    """Return why this text is not allowed in a header; empty if it is allowed."""
     if _UNPRINTABLE.search(value):
         return "must not contain line breaks or control characters"
     return ""
 
 
 def header_problem(name: str, value: str) -> str:
-    """Why nobody may set this header; empty when everybody may."""
+    """Return why senders may not set this header; empty if they may."""
     if len(name) > HEADER_NAME_LIMIT or not _HEADER.match(name):
         return "may only name X-Priority and X-Custom-…"
     if len(value) > HEADER_VALUE_LIMIT:

@@ -1,34 +1,40 @@
-"""The gateway for programs: hand emails in, see what became of them, send them again."""
+"""API operations on emails: send, list, search, inspect, resend."""
 
 from __future__ import annotations
 
-import functools
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema, Status
+from ninja import Field, Query, Schema, Status
 from pydantic import AwareDatetime
 
-from emailgw import looking, services
+from emailgw import queries, services
 from emailgw.errors import Refused
-from emailgw.models import Company, EmailEvent, OutboxEmail
-from emailgw.people import companies_of
-from emailgw.problems import TOLD, problem_of, shaped
-from emailgw.requests import contract
-from jobs.api import In, auth, paging
-from jobs.api import operation as _operation
+from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail
+from emailgw.permissions import companies_of
+from emailgw.problems import PROBLEM_RESPONSE, problem_of, with_envelope
+from emailgw.requests import EmailRequest, contract, parse
+from jobs.api import In, Section, auth, paging
 from jobs.fields import mask_email
+from jobs.verbs import Principal, permissions
 
-router = Router(tags=["email"], auth=auth.default())
 State = Literal[
     "ENQUEUED", "RECEIVED", "VALIDATED", "SENT_ATTEMPT", "SENT", "RETRY_SCHEDULED", "FAILED",
     "EXPIRED",
 ]  # fmt: skip
 BODY_LIMIT = 2_500_000
-"""Bytes of a body: a content of 1 MiB as JSON writes it, below Django's own limit."""
-operation = functools.partial(_operation, shape=shaped, extra={"responses": {"4XX": TOLD}})
+"""Bytes of a request body: enough for 1 MiB of HTML as JSON, below Django's own limit."""
+section = Section(
+    "email",
+    {"email": "/emails", "company": "/email/companies", "suppression": "/email/suppressions"},
+    login=auth.default(),
+    shape=with_envelope,
+    key_form=services.KEY,
+    extra={"responses": {"4XX": PROBLEM_RESPONSE}},
+    translate=problem_of,
+)
 _NAMES = {
     "externalId": "external_id", "recipientExternalId": "recipient_external_id",
     "inDoubt": "in_doubt", "dateFrom": "since", "dateTo": "before",
@@ -36,7 +42,7 @@ _NAMES = {
 
 
 class SendIn(In):
-    """An email; ``email`` is checked by the gateway's own rules, which never quote a value."""
+    """A request to send an email; errors in ``email`` name the field and never contain a value."""
 
     email: dict[str, Any] = Field(json_schema_extra=contract())
     priority: int = Field(5, json_schema_extra={"minimum": 1, "maximum": 10})
@@ -44,7 +50,13 @@ class SendIn(In):
     delay: int = Field(0, json_schema_extra={"minimum": 0})
     """Milliseconds."""
     company: UUID | None = None
-    """Whose it is; may be left out by keys of one company."""
+    """The sending company; optional for API keys of one company."""
+
+
+class RecipientIdOut(Schema):
+    """The recipient of an accepted email, as the sender knows it."""
+
+    externalId: str | None = None
 
 
 class SendOut(Schema):
@@ -56,6 +68,7 @@ class SendOut(Schema):
     status: Literal["ENQUEUED"] = "ENQUEUED"
     receivedAt: datetime
     externalId: str | None = None
+    recipient: RecipientIdOut
 
 
 class EmailOut(Schema):
@@ -65,7 +78,9 @@ class EmailOut(Schema):
     company: UUID
     status: State
     to: str
+    externalId: str | None
     tags: list[str]
+    provider: str
     attempts: int
     inDoubt: bool
     errorCode: str
@@ -76,14 +91,14 @@ class EmailOut(Schema):
 
 
 class EmailPage(Schema):
-    """Some emails, newest first."""
+    """A page of emails, newest first."""
 
     data: list[EmailOut]
     page: paging.PageOut
 
 
 class EmailEventOut(Schema):
-    """One line of an email's story."""
+    """An entry of an email's history."""
 
     type: str
     at: datetime
@@ -91,20 +106,25 @@ class EmailEventOut(Schema):
 
 
 class EmailDetail(EmailOut):
-    """An email with its story."""
+    """An email with its history, and what its provider has reported."""
 
+    messageId: str | None
+    """The provider's id of the message, once it is sent."""
+    durationMs: int | None
+    """Duration of the last attempt, once the email has ended."""
+    deliveredAt: datetime | None
     events: list[EmailEventOut]
 
 
 class ResendIn(In):
-    """Why it is sent again."""
+    """The reason to send an email again."""
 
     reason: str
     evenIfSent: bool = False
 
 
 class Filters(Schema):
-    """Which emails; what is personal is asked for by a search, whose words are in no address."""
+    """Filters of the list; personal values are only accepted by the search, never in a URL."""
 
     status: State | None = None
     inDoubt: bool | None = None
@@ -112,13 +132,13 @@ class Filters(Schema):
     externalId: str | None = Field(None, min_length=1, max_length=64)
     recipientExternalId: str | None = Field(None, min_length=1, max_length=64)
     dateFrom: AwareDatetime | None = None
-    """From then on, …"""
+    """Enqueued at or after this time."""
     dateTo: AwareDatetime | None = None
-    """… and before then."""
+    """Enqueued before this time."""
 
 
 class SearchIn(In, Filters):
-    """Which emails of one company; personal values are looked up by their keyed hashes."""
+    """Filters of the search in one company; personal values are looked up by their keyed hash."""
 
     company: UUID | None = None
     to: str | None = Field(None, min_length=1, max_length=254)
@@ -127,69 +147,81 @@ class SearchIn(In, Filters):
 
 
 class SearchOut(Schema):
-    """The newest of the emails."""
+    """The newest matching emails."""
 
     data: list[EmailOut]
     more: bool
 
 
-@operation(
-    router, "POST", "/email/send", "email_send", needs="enqueue_job",
+@section.post("/email/send", "email_send", needs=permissions.ENQUEUE_JOB,
     answer={202: SendOut}, body_limit=BODY_LIMIT,
 )  # fmt: skip
 def email_send(request: HttpRequest, body: SendIn) -> Any:
-    """Hands an email in."""
+    """Send an email."""
     try:
-        # Whatever is refused here takes the request's whole transaction back.
+        email = parse(body.email)
+    except Refused as error:
+        raise problem_of(error.within("email")) from None
+    try:
+        # A refusal rolls back the transaction of the whole request.
         made = services.accept_within(
-            Company(pk=_id_of(request, body.company)), body.email, by=auth.who(request),
+            Company(pk=_id_of(request, body.company)), email, by=auth.who(request),
             request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
         )  # fmt: skip
     except Refused as error:
-        raise problem_of(error, "/email/") from None
-    told = {
+        is_of_email = error.field in EmailRequest.model_fields
+        raise problem_of(error.within("email") if is_of_email else error) from None
+    return Status(202, accepted_out(made))
+
+
+def accepted_out(made: services.Accepted) -> dict[str, Any]:
+    """Return the fields of SendOut."""
+    return {
         "outboxId": made.outbox_id, "jobId": made.job_id, "requestId": made.request_id,
         "receivedAt": made.received_at, "externalId": made.external_id,
+        "recipient": {"externalId": made.recipient_external_id},
     }  # fmt: skip
-    return Status(202, told)
 
 
-@operation(router, "GET", "/emails", "email_list", needs="view_job", answer=EmailPage)
+@section.get("/emails", "email_list", needs=permissions.VIEW_JOB, answer=EmailPage)
 def email_list(
     request: HttpRequest,
     response: HttpResponse,
     filters: Query[Filters],
     wanted: Query[paging.PageIn],
 ) -> Any:
-    """Emails, newest first."""
+    """List emails, newest first."""
     asked = filters.model_dump(exclude_none=True)
     rows = _narrowed(_seen(request), filters)
     found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
     return {**found, "data": [_shown(row) for row in found["data"]]}
 
 
-@operation(router, "POST", "/emails/search", "email_search", needs="view_job", answer=SearchOut)
+@section.post("/emails/search", "email_search", needs=permissions.VIEW_JOB, answer=SearchOut)
 def email_search(request: HttpRequest, body: SearchIn) -> Any:
-    """The newest emails of a company to an address, or to whoever has a CPF or CNPJ."""
+    """Search a company's emails by address, or by CPF or CNPJ."""
     try:
         company = company_of(request, body.company)
     except Refused as error:
         raise problem_of(error) from None
     rows = _seen(request).filter(company=company)
     if body.to is not None:
-        rows = looking.to_address(rows, company.pk, body.to)
+        rows = queries.to_address(rows, company.pk, body.to)
     if body.cpfCnpj is not None:
-        rows = looking.to_document(rows, company.pk, body.cpfCnpj)
+        rows = queries.to_document(rows, company.pk, body.cpfCnpj)
     rows = _narrowed(rows, body)
-    found = list(rows.order_by(*looking.NEWEST)[: body.limit + 1])
+    found = list(rows.order_by(*queries.NEWEST)[: body.limit + 1])
     return {"data": [_shown(row) for row in found[: body.limit]], "more": len(found) > body.limit}
 
 
-@operation(
-    router, "GET", "/emails/{uuid:email_id}", "email_get", needs="view_job", answer=EmailDetail
+@section.get(
+    "/emails/{uuid:email_id}",
+    "email_get",
+    needs=permissions.VIEW_JOB,
+    answer=EmailDetail,
 )
 def email_get(request: HttpRequest, email_id: UUID) -> Any:
-    """One email with its story."""
+    """Get an email with its history."""
     return _detail(request, email_id)
 
 
@@ -197,16 +229,18 @@ def _detail(request: HttpRequest, email_id: UUID) -> dict[str, Any]:
     row = _seen(request).filter(pk=email_id).first()
     if row is None:
         raise problem_of(Refused("NOT_FOUND", "there is no such email"))
-    story = EmailEvent.objects.filter(outbox=row).order_by("id").values("type", "at", "detail")
-    return {**_shown(row), "events": list(story)}
+    history = EmailEvent.objects.filter(outbox=row).order_by("id").values("type", "at", "detail")
+    log = EmailLog.objects.filter(outbox=row).first() or EmailLog()
+    return {
+        **_shown(row), "messageId": log.provider_message_id, "durationMs": log.duration_ms,
+        "deliveredAt": log.delivered_at, "events": list(history),
+    }  # fmt: skip
 
 
-@operation(
-    router, "POST", "/emails/{uuid:email_id}/resend", "email_resend", needs="retry_job",
+@section.post("/emails/{uuid:email_id}/resend", "email_resend", verb="email.resend",
     answer=EmailDetail,
 )  # fmt: skip
 def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
-    """Sends a failed or expired email again, in its own row."""
     try:
         services.resend(
             email_id, by=auth.who(request), reason=body.reason, even_if_sent=body.evenIfSent
@@ -216,8 +250,44 @@ def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
     return _detail(request, email_id)
 
 
+class RecipientOut(Schema):
+    """The recipient of an email, unmasked."""
+
+    to: str
+    cc: list[str]
+    bcc: list[str]
+    subject: str
+    nome: str
+    razaoSocial: str
+    cpfCnpj: str
+
+
+def _revealed(who: Principal, email_id: UUID, found: services.Revealed) -> dict[str, Any]:
+    return {
+        "to": found.to, "cc": found.cc, "bcc": found.bcc, "subject": found.subject,
+        "nome": found.nome, "razaoSocial": found.razao_social, "cpfCnpj": found.cpf_cnpj,
+    }  # fmt: skip
+
+
+section.does(
+    "email.reveal",
+    "/emails/{uuid:email_id}/reveal",
+    "email_reveal",
+    answer=RecipientOut,
+    show=_revealed,
+    secret=tuple(RecipientOut.model_fields),
+)
+for _verb in ("suspend", "admit"):
+    section.does(
+        f"company.{_verb}",
+        f"/email/companies/{{uuid:company_id}}/{_verb}",
+        f"email_company_{_verb}",
+        answer={204: None},
+    )
+
+
 def company_of(request: HttpRequest, wanted: UUID | None) -> Company:
-    """The company for which is asked; one out of scope does not exist."""
+    """Return the requested company; raise NOT_FOUND if it is out of scope."""
     found = Company.objects.filter(pk=_id_of(request, wanted)).first()
     if found is None:
         raise Refused("NOT_FOUND", "there is no such company", "company")
@@ -225,7 +295,7 @@ def company_of(request: HttpRequest, wanted: UUID | None) -> Company:
 
 
 def _id_of(request: HttpRequest, wanted: UUID | None) -> UUID:
-    """The id of the company for which is asked, if it is in scope."""
+    """Return the id of the requested company, if it is in scope."""
     companies = companies_of(auth.who(request))
     if wanted is None and companies is not None and len(companies) == 1:
         return companies[0]
@@ -240,15 +310,16 @@ def _seen(request: HttpRequest) -> Any:
     return rows if companies is None else rows.filter(company_id__in=companies)
 
 
-def _narrowed(rows: looking.Rows, filters: Filters) -> looking.Rows:
+def _narrowed(rows: queries.Rows, filters: Filters) -> queries.Rows:
     asked = filters.model_dump(exclude_none=True, include=set(Filters.model_fields))
-    return looking.find(rows, **{_NAMES.get(n, n): value for n, value in asked.items()})
+    return queries.find(rows, **{_NAMES.get(n, n): value for n, value in asked.items()})
 
 
 def _shown(row: OutboxEmail) -> dict[str, Any]:
     return {
         "id": row.pk, "company": row.company_id, "status": row.status, "to": mask_email(row.to),
-        "tags": row.tags, "attempts": row.attempts, "inDoubt": row.in_doubt,
+        "externalId": row.external_id or None, "tags": row.tags, "provider": row.provider,
+        "attempts": row.attempts, "inDoubt": row.in_doubt,
         "errorCode": row.error_code, "errorReason": row.error_reason,
         "enqueuedAt": row.enqueued_at, "processedAt": row.processed_at,
         "requestId": row.request_id,

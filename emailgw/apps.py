@@ -5,7 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class EmailgwConfig(AppConfig):
-    """Checks the settings, and listens to what providers tell of delivered mail."""
+    """Register the checks, the permissions, and the receiver of provider events."""
 
     name = "emailgw"
     verbose_name = _("Email gateway")
@@ -14,7 +14,7 @@ class EmailgwConfig(AppConfig):
     def ready(self) -> None:
         from emailgw import checks as checks
         from emailgw import feedback as feedback
-        from emailgw.people import PERMISSIONS
-        from jobs import acts
+        from emailgw.verbs import PERMISSIONS
+        from jobs import verbs
 
-        acts.add_permissions("emailgw", PERMISSIONS)
+        verbs.add_permissions("", PERMISSIONS)

@@ -1,4 +1,4 @@
-"""What ``manage.py check`` says about the settings."""
+"""System checks of the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emailgw import config
 
 @checks.register("emailgw")
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """``EMAILGW`` is sound."""
+    """Check that ``EMAILGW`` is valid."""
     try:
         config.settings()
     except ImproperlyConfigured as error:
@@ -22,11 +22,11 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
 
 @checks.register("emailgw", deploy=True)
 def check_providers(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """There is somebody to hand mail to."""
+    """Warn if no provider is configured."""
     try:
         providers = config.settings().PROVIDERS
     except ImproperlyConfigured:
-        return []  # said already
+        return []  # reported by check_settings
     if not providers:
         return [
             checks.Warning(

@@ -1,4 +1,4 @@
-"""The one clock: the database's, which tests can stop."""
+"""The time of the database, which tests can freeze."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import connection, models
 
 
 class Now(models.Func):
-    """The present moment, in a statement."""
+    """The current time, as a database expression."""
 
     function = "jobs_clock"
     template = "%(function)s()"
@@ -16,7 +16,7 @@ class Now(models.Func):
 
 
 def now() -> datetime:
-    """The present moment."""
+    """Return the current time of the database."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT jobs_clock()")
         [moment] = cursor.fetchone()

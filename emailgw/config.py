@@ -1,4 +1,4 @@
-"""What holds for every email: the numbers of the contract, and the project's settings.
+"""Constants of the contract, and the project's settings.
 
 ``EMAIL_JOB_CONFIG`` is fixed. ``settings()`` reads ``EMAILGW`` of Django's settings.
 """
@@ -26,14 +26,16 @@ EMAIL_JOB_CONFIG: Final = SimpleNamespace(
     DLQ_LIMIT=10_000,
 )
 """Durations in milliseconds, delays in seconds. Five attempts have four gaps; the last delay is
-what a provider's quota costs."""
+the wait after a provider's daily quota is exceeded."""
 
 TTL = EMAIL_JOB_CONFIG.DEFAULT_TTL / 1000
-"""Seconds after which an email is not sent any more."""
+"""Seconds after which an email expires."""
 QUOTA_DELAY = EMAIL_JOB_CONFIG.BACKOFF_DELAYS[-1]
+RATE_DELAY = 1
+"""Seconds to pause a provider whose rate per second is exceeded."""
 
 KEEP_LEAST = timedelta(days=2)
-"""Longer than keys of requests and jobs live: before that, a row is what says that it was sent."""
+"""The minimum retention: longer than idempotency keys and jobs, which depend on the row."""
 
 ADDRESS_LIMIT = 254
 SUBJECT_LIMIT = 150
@@ -48,12 +50,12 @@ HEADER_VALUE_LIMIT = 256
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where mail is handed over: a Django mail backend and what it is made with."""
+    """A provider: a Django mail backend and its options."""
 
     backend: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tells_events: bool = False
-    """Whether it reports what it accepted, so that a doubt may resolve itself."""
+    """Whether it reports accepted emails, so that a doubt may resolve itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +65,26 @@ class Settings:
     PROVIDERS: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """Providers by name: ``{"smtp": {"BACKEND": …, "OPTIONS": {…}}}``."""
     PROVIDER: str = ""
-    """The one of companies that name none; the only one where there is one."""
+    """The default provider of companies; optional if there is only one."""
     SEND_TIMEOUT: float = 30.0
-    """Seconds that a provider may take for one step of taking a mail over."""
+    """Timeout in seconds of each step of the dialogue with a provider."""
     BREAKER_THRESHOLD: int = 5
-    """Failures in a row after which a provider is left alone …"""
+    """Consecutive failures that open the circuit breaker of a provider or sender."""
     BREAKER_OPEN_FOR: float = 60.0
-    """… for so many seconds."""
+    """Seconds before an open breaker lets a probe through."""
     SNS_TOPICS: tuple[str, ...] = ()
     """ARNs of the topics that may report bounces and complaints."""
     REMOVE_ON_COMPLETE: bool = True
-    """Whether jobs of sent mail go at the next clean-up; else they stay like other jobs."""
+    """Delete jobs of sent emails at the next clean-up, instead of keeping them like other jobs."""
     REMOVE_ON_FAIL: bool = False
-    """The same for failed ones, which stay for the seven days of the contract otherwise."""
+    """Delete jobs of failed emails at the next clean-up, instead of after seven days."""
     KEEP_SENT: timedelta = timedelta(days=90)
-    """How long sent emails stay, once their job is gone."""
+    """How long sent emails are kept, once their job is deleted."""
     KEEP_UNSENT: timedelta = timedelta(days=180)
-    """The same for failed and expired ones."""
+    """How long failed and expired emails are kept, once their job is deleted."""
 
     def provider(self, name: str = "") -> Provider:
-        """The provider of that name, or the default one; raises ImproperlyConfigured."""
+        """Return the named provider, or the default; raise ImproperlyConfigured."""
         name = self.provider_name(name)
         if name not in self.PROVIDERS:
             raise ImproperlyConfigured(f"EMAILGW['PROVIDERS'] has no {name!r}")
@@ -92,7 +94,7 @@ class Settings:
         return Provider(backend, options, bool(given.get("TELLS_EVENTS", "anymail" in backend)))
 
     def provider_name(self, name: str = "") -> str:
-        """The name by which limits and circuits know the provider."""
+        """Return the provider's name, as used by limits and breakers."""
         return name or self.PROVIDER or next(iter(self.PROVIDERS), "")
 
 
@@ -101,7 +103,7 @@ _PROVIDER_KEYS = {"BACKEND", "OPTIONS", "TELLS_EVENTS"}
 
 
 def parse(raw: object) -> Settings:
-    """The validated settings; raises ImproperlyConfigured that names the key."""
+    """Validate the settings; raise ImproperlyConfigured that names the key."""
     if not isinstance(raw, Mapping):
         raise ImproperlyConfigured(f"EMAILGW must be a dict, got {type(raw).__name__}")
     for key in raw:
@@ -121,7 +123,7 @@ def _problems(s: Settings) -> list[str]:
         if not isinstance(given, Mapping) or set(given) - _PROVIDER_KEYS:
             found.append(f"EMAILGW['PROVIDERS'][{name!r}] may have {sorted(_PROVIDER_KEYS)} only")
     if s.PROVIDER and s.PROVIDER not in s.PROVIDERS:
-        found.append(f"EMAILGW['PROVIDER'] is {s.PROVIDER!r}, which PROVIDERS lacks")
+        found.append(f"EMAILGW['PROVIDER'] is {s.PROVIDER!r}, which is not in PROVIDERS")
     for name in ("SEND_TIMEOUT", "BREAKER_OPEN_FOR", "BREAKER_THRESHOLD"):
         value = getattr(s, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
@@ -142,7 +144,7 @@ _current: Settings | None = None
 
 
 def settings() -> Settings:
-    """The settings in force."""
+    """Return the current settings."""
     global _current
     if _current is None:
         _current = parse(getattr(django_settings, "EMAILGW", {}))

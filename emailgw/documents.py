@@ -1,4 +1,4 @@
-"""CPF and CNPJ: check digits, spelling, and the keyed hash by which they are found."""
+"""CPF and CNPJ: validation, and the keyed hash used to look them up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PURPOSE = "emailgw.cpf_cnpj"
 
 
 def document_problem(number: str) -> str:
-    """Why this is neither a CPF nor a CNPJ, with digits or with letters; empty when it is one."""
+    """Return why this is not a valid CPF or CNPJ (numeric or alphanumeric); empty if it is one."""
     plain = normalise_document(number)
     if len(plain) == 11 and plain.isdigit() and CPF().validate(plain):
         return ""
@@ -22,5 +22,5 @@ def document_problem(number: str) -> str:
 
 
 def document_hash(number: str, company: UUID) -> str:
-    """64 hex digits: HMAC-SHA256 of the normalised number, another one for every company."""
+    """Return the HMAC-SHA256 of the normalised number in hex, different for each company."""
     return blind_index(normalise_document(number), PURPOSE, str(company))

@@ -1,10 +1,12 @@
-"""What can go wrong with an email: codes, and what follows from each."""
+"""Errors of the gateway: their codes, and whether each is retried."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import jobs
+from emailgw.provider_text import known_words
 
 Category = Literal[
     "VALIDATION_ERROR",
@@ -24,6 +26,10 @@ CATEGORIES: dict[str, Category] = {
     "INVALID_TEMPLATE": "VALIDATION_ERROR",
     "INVALID_EMAIL": "PERMANENT_ERROR",
     "COMPANY_SUSPENDED": "CONFIGURATION_ERROR",
+    "SMTP_NOT_AUTHORIZED": "CONFIGURATION_ERROR",
+    "SMTP_SENDER_REFUSED": "CONFIGURATION_ERROR",
+    "SES_NOT_AUTHORIZED": "CONFIGURATION_ERROR",
+    "SES_SENDER_REFUSED": "CONFIGURATION_ERROR",
     "SES_MESSAGE_REJECTED": "PERMANENT_ERROR",
     "SES_MAIL_FROM_DOMAIN_NOT_VERIFIED": "CONFIGURATION_ERROR",
     "SES_CONFIGURATION_SET_DOES_NOT_EXIST": "CONFIGURATION_ERROR",
@@ -42,13 +48,22 @@ CATEGORIES: dict[str, Category] = {
     "UNKNOWN_ERROR": "TRANSIENT_ERROR",
 }
 
+HELD = frozenset(
+    {"SMTP_NOT_AUTHORIZED", "SMTP_SENDER_REFUSED", "SES_NOT_AUTHORIZED", "SES_SENDER_REFUSED"}
+)
+"""The provider refuses the gateway or the sender, whatever the recipient: mail waits until this is
+fixed, without using an attempt."""
+
 
 class ProviderError(Exception):
-    """Handing the mail over did not go well. ``reason`` may be anybody's words: mask it."""
+    """The provider did not confirm the email.
 
-    def __init__(self, code: str, reason: str = "") -> None:
-        self.code, self.reason = code, reason
-        super().__init__(f"{code}: {reason}" if reason else code)
+    ``said`` is the provider's text; ``reason`` is the part of it that is safe to store and show.
+    """
+
+    def __init__(self, code: str, said: str = "") -> None:
+        self.code, self.reason = code, known_words(said)
+        super().__init__(f"{code}: {self.reason}" if said else code)
 
     @property
     def category(self) -> Category:
@@ -56,19 +71,31 @@ class ProviderError(Exception):
 
 
 class NotSent(ProviderError):
-    """The provider has not taken the mail, and will not by itself."""
+    """The provider has certainly not accepted the email."""
 
 
 class Down(NotSent):
-    """Nor would it take any other mail now: what a circuit breaker counts."""
+    """The provider accepts no mail at all now; it failed before naming a sender or recipient."""
+
+
+class Locked(Down):
+    """The provider refuses the gateway's credentials, or they are missing."""
+
+
+class SenderDown(NotSent):
+    """The provider accepts no mail of this sender now; it failed before naming a recipient."""
+
+
+class SenderRefused(SenderDown):
+    """The provider refuses this sender until its configuration is fixed."""
 
 
 class MaybeSent(ProviderError):
-    """The mail was handed over, and no answer came."""
+    """The email was transmitted, but the provider's reply is missing or unreadable."""
 
 
 class Invalid(Exception):
-    """One of the validations of the pipeline failed, which is final."""
+    """A validation of the pipeline failed. The email is not retried."""
 
     def __init__(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason
@@ -76,9 +103,25 @@ class Invalid(Exception):
 
 
 class Refused(jobs.JobsError):
-    """A request is not accepted, and nothing of it was written."""
+    """A request was refused, and nothing of it was stored.
 
-    def __init__(self, code: str, message: str, field: str = "", retry_after: int = 0) -> None:
+    ``others`` are the fields and messages of further problems, if there are several.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        field: str = "",
+        retry_after: int = 0,
+        others: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.code, self.message, self.field = code, message, field
-        self.retry_after = retry_after
+        self.retry_after, self.others = retry_after, tuple(others)
         super().__init__(f"{field}: {message}" if field else message)
+
+    def within(self, name: str) -> Refused:
+        """Return the same refusal of a request that is a member of a larger one."""
+        others = [(f"{name}.{field}", message) for field, message in self.others]
+        field = f"{name}.{self.field}" if self.field else ""
+        return Refused(self.code, self.message, field, self.retry_after, others)

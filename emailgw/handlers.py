@@ -1,21 +1,21 @@
-"""The jobs of the gateway."""
+"""The handler, end callback and sweeper of the gateway."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import jobs
-from emailgw import closing, pipeline, retention
+from emailgw import callbacks, pipeline, retention
 from emailgw.config import EMAIL_JOB_CONFIG, TTL, settings
 from emailgw.payloads import EmailSendJobData
+from jobs.retention import Keep, sweeper
 
 AT_ONCE = 10
-RATE = jobs.Rate(per_second=87, burst=3)
-"""At most a hundred in any second, whenever it begins: those that start in it, a burst, and the ten
-that were under way already."""
-_GONE = timedelta(0)
-_DLQ = jobs.Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CONFIG.DLQ_LIMIT)
+RATE = jobs.limits.Rate(per_second=87, burst=3)
+"""At most 100 in any second, wherever it begins: 87 that start in it, a burst of 3, and the 10 that
+may already be running."""
+_DELETE_AT_ONCE = timedelta(0)
+_DLQ = Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CONFIG.DLQ_LIMIT)
 
 
 @jobs.handler(
@@ -28,14 +28,15 @@ _DLQ = jobs.Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JO
     concurrency=AT_ONCE,
     per_key=jobs.Limit(rate=RATE),
     replayable=False,
-    keep_completed=_GONE if settings().REMOVE_ON_COMPLETE else None,
-    keep_failed=_GONE if settings().REMOVE_ON_FAIL else _DLQ,
+    internal=True,
+    keep_completed=_DELETE_AT_ONCE if settings().REMOVE_ON_COMPLETE else None,
+    keep_failed=_DELETE_AT_ONCE if settings().REMOVE_ON_FAIL else _DLQ,
     dead_letter_retention=_DLQ,
 )
-def send_email(ctx: jobs.Context, data: EmailSendJobData) -> dict[str, Any]:
-    """Sends one email, once. Resending is a retry of the same job, never another one."""
-    return pipeline.run(ctx, data)
+def send_email(ctx: jobs.Context, data: EmailSendJobData) -> jobs.types.Vouched:
+    """Send one email, once. Resending retries the same job and never creates another."""
+    return jobs.types.Vouched(pipeline.run(ctx, data))
 
 
-jobs.ended(EmailSendJobData)(closing.close)
-jobs.sweeper("emails")(retention.clear)
+jobs.ended(EmailSendJobData)(callbacks.close_email)
+sweeper("emails")(retention.clear)

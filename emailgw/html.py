@@ -1,7 +1,7 @@
-"""The HTML of emails: what of it is sent and shown, and what it looks like as plain text.
+"""The HTML of emails: validation, sanitising, and conversion to plain text.
 
-What runs, submits, embeds or fetches is taken out: scripts, forms, frames, objects, style sheets,
-and every image that would be loaded from somewhere. Links stay links.
+Everything that runs, submits, embeds or loads is removed: scripts, forms, frames, objects, style
+sheets and remote images. Links are kept.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _STYLE = {
     "white-space", "width", "word-break",
 }  # fmt: skip
 _FETCHES = re.compile(r"url\s*\(|image-set|expression|@import|\\", re.IGNORECASE)
-_BLOCK = re.compile(r"<(?:br|/p|/div|/h[1-6]|/tr|/li|/table)\b[^>]*>", re.IGNORECASE)
+_BLOCK = re.compile(r"<(?:br|/p|/div|/h[1-6]|/tr|/li|/table)\b[^<>]*>", re.IGNORECASE)
 _CELL = re.compile(r"</t[dh]\s*>", re.IGNORECASE)
 
 SHORT = 64 * 1024
-"""Characters of a content that is remembered."""
+"""The longest content, in characters, that is cached."""
 POLICY = "default-src 'none'; img-src data: cid:; style-src 'unsafe-inline'; sandbox"
-"""The Content-Security-Policy under which a preview is shown: it loads and runs nothing."""
+"""The Content-Security-Policy of a preview: nothing is loaded or run."""
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
@@ -56,8 +56,8 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def sanitised(html: str) -> str:
-    """The HTML without anything that acts or fetches."""
-    return _remembered(html) if len(html) <= SHORT else _sanitised(html)
+    """Return the HTML without anything that runs or loads."""
+    return _cached(html) if len(html) <= SHORT else _sanitised(html)
 
 
 def _sanitised(html: str) -> str:
@@ -73,11 +73,11 @@ def _sanitised(html: str) -> str:
     )
 
 
-_remembered = lru_cache(maxsize=64)(_sanitised)  # many emails have the same content
+_cached = lru_cache(maxsize=64)(_sanitised)  # many emails have the same content
 
 
 def html_problem(html: str) -> str:
-    """Why this is no content of an email; empty when it is."""
+    """Return why this is not valid content of an email; empty if it is valid."""
     try:
         size = len(html.encode())
     except UnicodeEncodeError:
@@ -92,12 +92,12 @@ def html_problem(html: str) -> str:
 
 
 def digest(html: str, company: object) -> str:
-    """The keyed hash of a content: 64 hex digits, another one for every company."""
+    """Return the keyed hash of a content, different for each company."""
     return blind_index(html, "emailgw.html", str(company))
 
 
 def as_text(html: str) -> str:
-    """The HTML as plain text, for those who do not show HTML."""
+    """Convert the HTML to plain text."""
     text = _CELL.sub(" ", _BLOCK.sub("\n", html))
     text = entities.unescape(nh3.clean(text, tags=set()))
     lines = (" ".join(line.split()) for line in text.splitlines())
@@ -105,7 +105,7 @@ def as_text(html: str) -> str:
 
 
 def page(html: str) -> str:
-    """The sanitised HTML as a whole document."""
+    """Wrap the sanitised HTML in a document."""
     return (
         '<!doctype html><html><head><meta charset="utf-8"></head><body>'
         f"{html}</body></html>"

@@ -1,7 +1,7 @@
-"""The contract of the job ``email:send``: what it carries, what it may be told, what it answers.
+"""The contract of the job ``email:send``: payload, options and result.
 
-It carries no HTML, only where the HTML is, and no document number, only a keyed hash of one. What
-is somebody's is ``Sensitive``: sealed in the row, masked wherever it is shown.
+It contains a reference instead of the HTML, and a keyed hash instead of a document number. Personal
+values are ``Sensitive``: encrypted in the row, masked wherever they are shown.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -42,7 +44,7 @@ _TEXT_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
 class InvalidEmailJob(ValueError):
-    """The data breaks the contract; the message names a rule and shows no value."""
+    """The data violates the contract; the message names the rule and contains no value."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field, self.message = field, message
@@ -54,9 +56,11 @@ def _refuse(message: str) -> PydanticCustomError:
 
 
 def _uuid(value: Any) -> Any:
-    if isinstance(value, str) and not _TEXT_UUID.match(value):
+    if not isinstance(value, str):
+        return value
+    if not _TEXT_UUID.match(value):
         raise _refuse("must be a valid UUID")
-    return value
+    return UUID(value)
 
 
 def _address(value: str) -> str:
@@ -112,7 +116,7 @@ ExternalId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_
 
 
 class RecipientRef(BaseModel):
-    """Who gets it: never a document number, at most its keyed hash."""
+    """The recipient, with the keyed hash of a document number instead of the number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -125,7 +129,7 @@ class RecipientRef(BaseModel):
 
 
 class EmailSendJobData(jobs.Payload, kind=EMAIL_JOB_CONFIG.QUEUE_NAME):
-    """One email to be sent. ``outboxId`` is the id of the job, too."""
+    """An email to send. ``outboxId`` is also the id of the job."""
 
     outboxId: Id
     companyId: Id
@@ -153,13 +157,13 @@ class EmailSendJobData(jobs.Payload, kind=EMAIL_JOB_CONFIG.QUEUE_NAME):
 
     @property
     def envelope(self) -> list[str]:
-        """Everybody who gets it, each once, and nobody else."""
+        """Return the addresses of to, cc and bcc, each once."""
         everyone = [self.to, *(self.cc or ()), *(self.bcc or ())]
         return list({address.lower(): address for address in reversed(everyone)}.values())[::-1]
 
 
 def validate_email_job_data(data: Mapping[str, Any] | EmailSendJobData) -> EmailSendJobData:
-    """The data as a job of the contract; raises InvalidEmailJob that names field and rule."""
+    """Validate the data of a job; raise InvalidEmailJob that names field and rule."""
     if isinstance(data, EmailSendJobData):
         return data
     try:
@@ -173,7 +177,7 @@ def validate_email_job_data(data: Mapping[str, Any] | EmailSendJobData) -> Email
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    # Keys of headers are the sender's own words.
+    # Keys of headers are the sender's values and are not quoted.
     return ".".join(map(str, loc[:1] if loc and loc[0] == "headers" else loc))
 
 
@@ -186,7 +190,7 @@ def _as_json(value: object) -> str:
 
 
 class EmailSendJobOptions(BaseModel):
-    """What may be said of a job besides its data."""
+    """Options of a job."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -197,23 +201,24 @@ class EmailSendJobOptions(BaseModel):
     removeOnComplete: bool | None = None
     removeOnFail: bool | None = None
 
-    @model_validator(mode="after")
-    def _in_time(self) -> Self:
-        if self.delay >= self.ttl:
+    @field_validator("delay")
+    @classmethod
+    def _in_time(cls, value: int, info: ValidationInfo) -> int:
+        if value >= info.data.get("ttl", value + 1):
             raise _refuse("delay must be shorter than the ttl")
-        return self
+        return value
 
 
 def engine_priority(priority: int) -> int:
-    """1 to 10, where 1 is the most urgent, as the engine counts: higher runs sooner.
+    """Convert a priority of 1 (most urgent) to 10 to the engine's, where higher runs sooner.
 
-    A step weighs as much as half a minute of waiting.
+    One step equals half a minute of waiting.
     """
     return (int(EMAIL_JOB_CONFIG.DEFAULT_PRIORITY) - priority) * 10
 
 
 class EmailSendJobResult(BaseModel):
-    """What the job answers."""
+    """The result of the job."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

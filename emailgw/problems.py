@@ -1,4 +1,4 @@
-"""What goes wrong, in the gateway's words: a problem with the envelope ``error`` in it."""
+"""Error responses of the gateway: RFC 9457 problems with a member ``error``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+import jobs
 from emailgw.clock import now
 from emailgw.errors import Refused
 from jobs.api import Problem, request_id
@@ -16,17 +17,17 @@ _STATUS = {
 }  # fmt: skip
 _CODES = {
     **{status: code for code, status in _STATUS.items()},
-    401: "UNAUTHORIZED", 500: "INTERNAL_ERROR", 503: "SERVICE_UNAVAILABLE",
+    401: "UNAUTHORIZED", 405: "METHOD_NOT_ALLOWED", 500: "INTERNAL_ERROR",
+    503: "SERVICE_UNAVAILABLE",
 }  # fmt: skip
 _TEXT = {"type": "string"}
-TOLD: dict[str, Any] = {
-    "description": "A problem, as RFC 9457 tells it, with the gateway's envelope",
+PROBLEM_RESPONSE: dict[str, Any] = {
+    "description": "An RFC 9457 problem with the member `error`",
     "content": {
         "application/problem+json": {
             "schema": {
                 "type": "object",
-                # Where the method is not one of the address's, the core answers, without it.
-                "required": ["type", "title", "status", "detail", "code", "request_id"],
+                "required": ["type", "title", "status", "detail", "code", "request_id", "error"],
                 "properties": {
                     **dict.fromkeys(["type", "title", "detail", "instance"], _TEXT),
                     **dict.fromkeys(["code", "request_id"], _TEXT),
@@ -54,24 +55,30 @@ TOLD: dict[str, Any] = {
         }
     },
 }
-"""A problem of the gateway, for OpenAPI."""
+"""The OpenAPI response of every operation."""
 REUSED = "idempotency-key-reused"
 
 
-def problem_of(error: Refused, prefix: str = "/") -> Problem:
-    """The refusal as a problem."""
+def problem_of(error: jobs.JobsError) -> Exception:
+    """Convert a Refused to a problem; return any other error unchanged."""
+    if not isinstance(error, Refused):
+        return error
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else None
     code = error.code.lower().replace("_", "-")
-    pointer = prefix + error.field.replace(".", "/") if error.field else ""
-    made = Problem(_STATUS[error.code], code, error.message, pointer=pointer, headers=headers)
+    named = [(error.field, error.message), *error.others] if error.field else error.others
+    fields = [
+        {"pointer": "/" + field.replace(".", "/"), "message": message, "code": code}
+        for field, message in named
+    ]
+    made = Problem(_STATUS[error.code], code, error.message, fields=fields, headers=headers)
     made.audit = error.audit
     return made
 
 
-def shaped(request: HttpRequest, found: Problem) -> Problem:
-    """The problem with the gateway's envelope; a key with another request is a conflict.
+def with_envelope(request: HttpRequest, found: Problem) -> Problem:
+    """Add the member ``error``; a reused idempotency key is a conflict (409).
 
-    ``details`` name fields and never hold a value.
+    ``details`` names fields and never contains a value.
     """
     if found.code == REUSED:
         found.status = 409

@@ -1,10 +1,10 @@
-"""What somebody asks for who wants an email sent, checked."""
+"""Validation of requests to send an email."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -13,7 +13,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -22,6 +23,9 @@ from emailgw.documents import document_problem
 from emailgw.errors import Refused
 from emailgw.html import html_problem, sanitised
 from emailgw.payloads import Address, Copies, ExternalId, Headers, Line, Subject, Tags
+
+ERRORS_LIMIT = 1000
+ERRORS_SHOWN = 20
 
 
 def _lowered(value: Any) -> Any:
@@ -51,7 +55,7 @@ To = Annotated[Address, BeforeValidator(_lowered)]
 
 
 class RequestRecipient(BaseModel):
-    """Who the sender says that it is."""
+    """The recipient as the sender describes it."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -63,7 +67,7 @@ class RequestRecipient(BaseModel):
 
 
 class EmailRequest(BaseModel):
-    """One email, as it is asked for. Its HTML is sanitised, its addresses are in small letters."""
+    """A request to send one email. Its HTML is sanitised and its addresses are lowercased."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -78,39 +82,57 @@ class EmailRequest(BaseModel):
     recipient: RequestRecipient = RequestRecipient()
     externalId: ExternalId | None = None
 
-    @model_validator(mode="after")
-    def _same_recipient(self) -> Self:
-        if self.recipient.email not in (None, self.to):
-            _refuse("recipient.email must match to")
-        everyone = [self.to, *self.cc, *self.bcc]
-        if len(set(everyone)) != len(everyone):
+    @field_validator("cc", "bcc")
+    @classmethod
+    def _once(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        named = [info.data.get("to"), *value]
+        if info.field_name == "bcc":
+            named += info.data.get("cc", [])
+        if len(set(named)) != len(named):
             _refuse("every recipient must be named once")
-        return self
+        return value
+
+    @field_validator("recipient")
+    @classmethod
+    def _same_address(cls, value: RequestRecipient, info: ValidationInfo) -> RequestRecipient:
+        if value.email not in (None, info.data.get("to", value.email)):
+            _refuse("recipient.email must match to")
+        return value
 
 
 def parse(data: Mapping[str, Any] | EmailRequest) -> EmailRequest:
-    """The request; raises Refused that names the field and never shows a value."""
+    """Validate a request; raise Refused that names the field and never contains a value."""
     if isinstance(data, EmailRequest):
         return data
     try:
         return EmailRequest.model_validate_json(json.dumps(data))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        loc = first["loc"][:1] if first["loc"][:1] == ("headers",) else first["loc"]
-        field = ".".join(map(str, loc))
-        code = "PAYLOAD_TOO_LARGE" if field == "html" and "bytes" in first["msg"] else ""
-        raise Refused(code or "VALIDATION_ERROR", first["msg"], field) from None
+        if (count := error.error_count()) > ERRORS_LIMIT:  # pydantic lists all of them or none
+            raise Refused("VALIDATION_ERROR", f"has {count} errors") from None
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        problems = [(_field(one["loc"]), one["msg"]) for one in found[:ERRORS_SHOWN]]
+        field, message = problems[0]
+        is_large = field == "html" and "bytes" in message
+        code = "PAYLOAD_TOO_LARGE" if is_large else "VALIDATION_ERROR"
+        raise Refused(code, message, field, others=problems[1:]) from None
     except (TypeError, ValueError, RecursionError):
         raise Refused("BAD_REQUEST", "must be a JSON object") from None
 
 
+def _field(loc: tuple[int | str, ...]) -> str:
+    # The names of headers are the sender's own text, and are not repeated.
+    return ".".join(map(str, loc[:1] if loc[:1] == ("headers",) else loc))
+
+
 def contract() -> dict[str, Any]:
-    """A request as JSON Schema, in one piece."""
+    """Return the JSON Schema of a request, without references."""
     found = EmailRequest.model_json_schema()
     parts = found.pop("$defs")
     fields = found["properties"]
     fields["recipient"] = {**parts["RequestRecipient"], "default": {}}
     for name in ("to", "replyTo"):
-        fields[name]["description"] = "one plain address"
-    fields["html"]["description"] = f"at most {HTML_LIMIT} bytes; what acts or loads is taken out"
+        fields[name]["description"] = "a plain address, without a display name"
+    fields["html"]["description"] = (
+        f"at most {HTML_LIMIT} bytes; scripts, forms and remote content are removed"
+    )
     return found

@@ -1,7 +1,7 @@
-"""Retention: emails that ended long ago go, with their content when nobody else has the same.
+"""Retention: deletes emails that ended long ago, and content that no email uses any more.
 
-An email stays while its job is there or it is in doubt. When it has gone, no job of its id sends
-anything any more: the first thing that a worker looks for is its row.
+An email is kept while its job exists or it is in doubt. Once it is deleted, a job with its id sends
+nothing, because a worker looks for the email first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Rows = Mapping[str, int]
 
 
 def clear(dry_run: bool, chunk: int) -> Iterator[Rows]:
-    """What was kept long enough is gone after the last step; each is one short transaction."""
+    """Delete expired rows in chunks; each step is one short transaction."""
     keys = IdempotencyKey.objects.filter(expires_at__lt=Now())
     ended = Suppression.objects.filter(expires_at__lt=Now())
     if dry_run:
@@ -70,10 +70,10 @@ def _each(name: str, rows: QuerySet[Any], chunk: int) -> Iterator[Rows]:
 
 
 def _clear_emails(chunk: int) -> Rows:
-    """The oldest of them are gone, and what nobody needs without them."""
+    """Delete the oldest expired emails, with the rows that only they used."""
     with transaction.atomic():
         found = list(_old().order_by("processed_at", "pk").values("pk", "html_id")[:chunk])
-        # Before anything else, so that of two that clear emails of one content the later sees all.
+        # Lock contents first: of two sweepers with the same one, the later sees all deletes.
         contents = sorted({row["html_id"] for row in found})
         list(
             StoredHtml.objects.select_for_update().filter(pk__in=contents).order_by("pk").only("pk")

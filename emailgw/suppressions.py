@@ -1,4 +1,4 @@
-"""The addresses to which nothing is sent."""
+"""The suppression list: addresses that receive no email."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from emailgw.clock import Now
 from emailgw.models import Suppression
 from jobs.fields import index_of, normalise_email
 
-FIND = """SELECT s.email_index FROM emailgw_suppression s WHERE s.email_index = ANY($3::text[])
-    AND (s.company_id = c.id OR s.company_id IS NULL)
-    AND (s.expires_at IS NULL OR s.expires_at > jobs_clock())"""
-"""Those of the indexes ``$3`` to which the company ``c`` may not send now."""
-
 
 def indexes(addresses: Iterable[str]) -> dict[str, str]:
-    """The addresses by their indexes, under which entries are found."""
+    """Return the addresses, keyed by their blind index."""
     return {index_of(Suppression, "email_index", address): address for address in addresses}
 
 
 def suppressed(company: UUID, addresses: Iterable[str]) -> set[str]:
-    """Those of the addresses to which this company may not send now."""
+    """Return which of the addresses are suppressed for this company now."""
     by_index = indexes(addresses)
     found = Suppression.objects.filter(
         Q(company=company) | Q(company=None),
@@ -36,17 +31,22 @@ def suppressed(company: UUID, addresses: Iterable[str]) -> set[str]:
 
 
 def of(company: UUID | None) -> QuerySet[Suppression]:
-    """The entries of a company; without one, those that hold for everybody."""
+    """Return the entries of a company; ``None`` means the entries that apply to all companies."""
     if company is None:
         return Suppression.objects.filter(company=None)
     return Suppression.objects.filter(company_id=company)
+
+
+def listed(company: UUID | None) -> QuerySet[Suppression]:
+    """Return the entries of a company as in ``of``, newest first."""
+    return of(company).order_by("-created_at", "id")
 
 
 def suppress(
     company: UUID | None, address: str, reason: str, *, by: str, note: str = "",
     until: datetime | None = None,
 ) -> Suppression:  # fmt: skip
-    """Nothing is sent to the address; what lasts longer stays."""
+    """Suppress an address; an entry that lasts longer is kept."""
     address = normalise_email(address)
     index = index_of(Suppression, "email_index", address)
     fresh = Suppression(
@@ -65,7 +65,7 @@ def suppress(
 
 
 def lift(company: UUID | None, address: str) -> bool:
-    """The address is written to again; whether it was not."""
+    """Remove an address from the list; return whether it was on it."""
     index = index_of(Suppression, "email_index", normalise_email(address))
     gone, _ = of(company).filter(email_index=index).delete()
     return bool(gone)

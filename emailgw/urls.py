@@ -1,4 +1,4 @@
-"""Addresses for providers."""
+"""URLs that providers call."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The four validations of an email before it is sent; what fails in one of them is final."""
+"""The four validations before an email is sent; a failure is final."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from emailgw.payloads import EmailSendJobData, InvalidEmailJob, validate_email_j
 
 
 def validate(data: EmailSendJobData, row: OutboxEmail) -> str:
-    """The content, if all four validations hold: INTEGRITY, OUTBOX, RECIPIENT, TEMPLATE."""
+    """Validate INTEGRITY, OUTBOX, RECIPIENT and TEMPLATE; return the HTML, or raise Invalid."""
     _check_integrity(data)
     _check_outbox(data, row)
     _check_recipient(data, row)
@@ -17,7 +17,7 @@ def validate(data: EmailSendJobData, row: OutboxEmail) -> str:
 
 
 def _check_integrity(data: EmailSendJobData) -> None:
-    # Once more by the rules of this process: the row may be older than they are.
+    # Validate again: the job may be older than the rules of this process.
     fields = {name: getattr(data, name) for name in type(data).model_fields}
     fields["recipient"] = data.recipient.model_dump()
     try:
@@ -33,7 +33,7 @@ def _check_outbox(data: EmailSendJobData, row: OutboxEmail) -> None:
         and row.headers == (data.headers or {})
     )
     if not same:
-        raise Invalid("INVALID_PAYLOAD", "the job says something else than its email")
+        raise Invalid("INVALID_PAYLOAD", "the job does not match its email")
     if row.company.is_suspended:
         raise Invalid("COMPANY_SUSPENDED", "the company is suspended")
     if row.from_email.rpartition("@")[2] not in row.company.from_domains:
@@ -48,15 +48,15 @@ def _check_recipient(data: EmailSendJobData, row: OutboxEmail) -> None:
         or (given.recipientId is not None and given.recipientId != known.id)
         or known.email != data.to
     ):
-        raise Invalid("RECIPIENT_NOT_FOUND", "there is no such recipient of this company")
+        raise Invalid("RECIPIENT_NOT_FOUND", "the company has no such recipient")
     if suppressions.suppressed(row.company_id, data.envelope):
-        raise Invalid("RECIPIENT_SUPPRESSED", "nothing is sent to a recipient any more")
+        raise Invalid("RECIPIENT_SUPPRESSED", "a recipient is on the suppression list")
 
 
 def _checked_template(data: EmailSendJobData, row: OutboxEmail) -> str:
     content = row.html
     if content.id != data.htmlRef or content.company_id != data.companyId:
-        raise Invalid("INVALID_TEMPLATE", "there is no such content of this company")
+        raise Invalid("INVALID_TEMPLATE", "the company has no such content")
     body: str = content.body
     if html.digest(body, row.company_id) != row.html_digest:
         raise Invalid("INVALID_TEMPLATE", "the content has changed since the email was accepted")

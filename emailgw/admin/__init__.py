@@ -1,4 +1,4 @@
-"""The gateway in the admin: emails, companies, the suppression list, and a panel of its jobs."""
+"""The admin of the gateway: emails, companies, the suppression list, and a panel on job pages."""
 
 from emailgw.admin.companies import CompanyAdmin
 from emailgw.admin.emails import EmailAdmin

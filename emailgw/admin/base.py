@@ -1,4 +1,4 @@
-"""What the gateway's pages have in common: its permissions, its tenants, its states."""
+"""Shared parts of the gateway's admin pages: permissions, scope, badges and tiles."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
-from emailgw import looking, states
+from emailgw import queries, states
 from emailgw.errors import Refused
 from emailgw.models import OutboxEmail, Status
-from emailgw.people import companies_of
+from emailgw.permissions import companies_of
 from jobs.admin import PlatformAdmin, components, principal
 
-LOOKS = {
+BADGES = {
     "ENQUEUED": "pending", "RECEIVED": "running", "VALIDATED": "running",
     "SENT_ATTEMPT": "running", "SENT": "succeeded", "RETRY_SCHEDULED": "retrying",
     "FAILED": "failed", "EXPIRED": "expired",
@@ -27,32 +27,32 @@ LOOKS = {
 
 
 CAP = 10_000
-"""How many emails the numbers are about."""
+"""How many of the newest emails are counted."""
 
 
 class GatewayAdmin(PlatformAdmin):
-    """A page of the gateway: seen with the app's own permission, within one's tenants."""
+    """Base of the gateway's admin pages: requires the app's own view permission."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return principal(request).may(f"emailgw.view_{self.opts.model_name}")
 
 
 def within(request: HttpRequest, rows: QuerySet[Any], column: str = "company_id") -> QuerySet[Any]:
-    """The rows of the companies that may be seen."""
+    """Restrict rows to the companies in the user's scope."""
     companies = companies_of(principal(request))
     return rows if companies is None else rows.filter(**{f"{column}__in": companies})
 
 
 def status_badge(row: Any) -> SafeString:
-    """How far an email is: a word, an icon and a colour."""
+    """Render the status of an email as a badge."""
     if row.in_doubt:
         return components.badge("in_doubt")
-    return components.badge(LOOKS[row.status], capfirst(row.get_status_display()))
+    return components.badge(BADGES[row.status], capfirst(row.get_status_display()))
 
 
 def tiles(rows: QuerySet[Any], url: str) -> SafeString:
-    """How the newest of the emails stand, each number linked to its list."""
-    ids = rows.order_by(*looking.NEWEST).values("pk")[:CAP]
+    """Render counts of the newest emails by status, each linked to its list."""
+    ids = rows.order_by(*queries.NEWEST).values("pk")[:CAP]
     counted = OutboxEmail.objects.filter(pk__in=ids).aggregate(
         waiting=Count("pk", filter=Q(status__in=states.OPEN, in_doubt=False)),
         sent=Count("pk", filter=Q(status=Status.SENT)),
@@ -72,7 +72,7 @@ def tiles(rows: QuerySet[Any], url: str) -> SafeString:
         )  # fmt: skip
 
     return components.tiles([
-        tile("waiting", _("under way"), "", ""),
+        tile("waiting", _("in progress"), "", ""),
         tile("sent", _("sent"), Status.SENT, ""),
         tile("failed", _("failed"), Status.FAILED, "bad"),
         tile("expired", _("expired"), Status.EXPIRED, "warn"),
@@ -84,7 +84,7 @@ Run = Callable[[HttpRequest, Any, dict[str, Any]], Any]
 
 
 def denying(run: Run) -> Run:
-    """A refusal for want of a permission is a 403 of the admin."""
+    """Wrap an action so that a missing permission returns 403."""
 
     def wrapped(request: HttpRequest, row: Any, given: dict[str, Any]) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Companies: what each has sent and may send, and whether it may."""
+"""Admin of companies: their usage, their limits, and suspending them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from django.utils.translation import gettext_lazy
 
 from emailgw import services
 from emailgw.admin.base import GatewayAdmin, denying, tiles, within
-from emailgw.models import Company, OutboxEmail, Usage
-from emailgw.people import as_uuid
+from emailgw.models import Company, OutboxEmail
+from emailgw.permissions import as_uuid
+from emailgw.services.limits import current
 from jobs.admin import Act, components, principal, tables
 
 SPANS = {
@@ -24,31 +25,35 @@ SPANS = {
 def _suspend(suspended: bool) -> Any:
     @denying
     def run(request: HttpRequest, row: Company, given: dict[str, Any]) -> str:
-        services.suspend(row.pk, suspended, by=principal(request), reason=given["reason"])
-        return _("The company is suspended.") if suspended else _("The company may send.")
+        change = services.suspend if suspended else services.admit
+        change(row.pk, by=principal(request), reason=given["reason"])
+        return _("The company is suspended.") if suspended else _("The company can send again.")
 
     return run
 
 
 @admin.register(Company)
 class CompanyAdmin(GatewayAdmin):
-    """The tenants of the gateway."""
+    """Admin of the companies."""
 
     list_template = "emailgw/admin/companies.html"
     page_template = "emailgw/admin/company.html"
+    nouns = ("company",)
     acts = (
-        Act("suspend", gettext_lazy("Suspend…"), "emailgw.change_company", _suspend(True),
+        Act("suspend", gettext_lazy("Suspend…"), _suspend(True),
             lambda r, c: _("It is suspended.") if c.is_suspended else "",
-            lambda r, c: [_("Its mail is refused, and what waits fails.")], tone="danger"),
-        Act("admit", gettext_lazy("Let it send…"), "emailgw.change_company", _suspend(False),
-            lambda r, c: "" if c.is_suspended else _("It is not suspended.")),
+            lambda r, c: [_("New emails are refused, and waiting emails fail.")], tone="danger",
+            verb="company.suspend", many=True),
+        Act("admit", gettext_lazy("Allow sending…"), _suspend(False),
+            lambda r, c: "" if c.is_suspended else _("It is not suspended."),
+            verb="company.admit", many=True),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         rows = within(request, Company.objects.all(), "id")
         found = tables.page(request, rows, "name", "id")
         listed = [{"c": c, "url": self.page_url(c.pk), "badge": _badge(c)} for c in found["rows"]]
-        return {**found, "rows": listed}
+        return {**found, "rows": listed, "list_buttons": self.list_buttons(request)}
 
     def find(self, request: HttpRequest, key: str) -> Any:
         wanted = as_uuid(key)
@@ -56,7 +61,7 @@ class CompanyAdmin(GatewayAdmin):
 
     def page_data(self, request: HttpRequest, row: Company) -> dict[str, Any]:
         emails = reverse(f"{self.admin_site.name}:emailgw_outboxemail_changelist")
-        used = {u.span: u for u in Usage.objects.filter(company=row)}
+        used = current(row)
         limits = [
             {"name": SPANS[span], "limit": limit, "used": used[span].used if span in used else 0,
              "since": used[span].began_at if span in used else None}

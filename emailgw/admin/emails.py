@@ -1,11 +1,10 @@
-"""Emails: masked in lists and pages; shown in clear to whoever may and says why."""
+"""Admin of emails: recipients are masked, and unmasked only with a permission and a reason."""
 
 from __future__ import annotations
 
 from typing import Any
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -15,26 +14,27 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 
-from emailgw import looking, services
-from emailgw.admin import filters, story
+import jobs
+from emailgw import queries, services
+from emailgw.admin import filters, timeline
 from emailgw.admin.base import GatewayAdmin, denying, status_badge, tiles, within
 from emailgw.models import EmailLog, OutboxEmail, Status
-from emailgw.people import as_uuid
-from jobs.admin import Act, Reason, components, principal, tables
+from emailgw.permissions import as_uuid
+from emailgw.verbs import VIEW_EMAIL
+from jobs.admin import Act, Reason, Words, components, principal, tables
 from jobs.fields import mask_email
+from jobs.verbs import permissions
 
 
 class ResendForm(Reason):
-    """Why, and whether it may arrive twice."""
+    """Form to resend an email."""
 
-    even_if_sent = forms.BooleanField(
-        label=gettext_lazy("Send it even if it may have been sent"), required=False
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not self.row.in_doubt:
-            del self.fields["even_if_sent"]
+    words = {
+        "even_if_sent": Words(
+            gettext_lazy("Send it even if it may already have been sent"),
+            shown=lambda form: form.row is None or form.row.in_doubt,
+        )
+    }
 
 
 def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> str:
@@ -44,18 +44,27 @@ def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> st
         reason=given["reason"],
         even_if_sent=given.get("even_if_sent", False),
     )
-    return _("The email is tried again.")
+    return _("The email is retried.")
+
+
+def has_job(row: OutboxEmail) -> bool:
+    """Return whether the job of the email has not been deleted yet."""
+    return jobs.Job.objects.filter(pk=row.pk).exists()
 
 
 def _why_no_resend(request: HttpRequest, row: OutboxEmail) -> str:
-    if row.in_doubt or row.status in (Status.FAILED, Status.EXPIRED):
-        return ""
-    return _("It is %(status)s.") % {"status": row.get_status_display()}
+    if not row.in_doubt and row.status not in (Status.FAILED, Status.EXPIRED):
+        return _("It is %(status)s.") % {"status": row.get_status_display()}
+    return "" if has_job(row) else _("Its job was deleted; submit the email again.")
 
 
 def _what_follows(request: HttpRequest, row: OutboxEmail) -> list[str]:
-    again = _("The same email and the same job are tried again.")
-    return [again, _("One in doubt asks its provider first.")] if row.in_doubt else [again]
+    again = _("The same email and job are retried.")
+    return (
+        [again, _("For an email in doubt, the provider's events are checked first.")]
+        if row.in_doubt
+        else [again]
+    )
 
 
 def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> HttpResponse:
@@ -72,23 +81,23 @@ def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> Ht
 
 @admin.register(OutboxEmail)
 class EmailAdmin(GatewayAdmin):
-    """The emails of the companies."""
+    """Admin of the emails."""
 
     list_template = "emailgw/admin/emails.html"
     page_template = "emailgw/admin/email.html"
+    nouns = ("email",)
     acts = (
-        Act("resend", gettext_lazy("Send again…"), "retry_job", denying(_resend), _why_no_resend,
-            _what_follows, form=ResendForm,
-            tone="primary"),
-        Act("reveal", gettext_lazy("Show recipient…"), "emailgw.reveal_recipient",
-            denying(_reveal),
-            consequences=lambda r, e: [_("The recipient is shown to you once, in clear.")]),
+        Act("resend", gettext_lazy("Send again…"), denying(_resend), _why_no_resend,
+            _what_follows, form=ResendForm, tone="primary", verb="email.resend",
+            many=True),
+        Act("reveal", gettext_lazy("Show recipient…"), denying(_reveal), verb="email.reveal",
+            consequences=lambda r, e: [_("The recipient is shown once, unmasked.")]),
     )  # fmt: skip
 
     list_acts = (
-        Act("find", gettext_lazy("Find by address…"), "emailgw.view_outboxemail",
-            filters.find, consequences=lambda r, e: [
-                _("The address stays out of the address of the page and out of logs.")],
+        Act("find", gettext_lazy("Find by address…"), filters.find, needs=VIEW_EMAIL,
+            consequences=lambda r, e: [
+                _("The address does not appear in the page's URL or in logs.")],
             form=filters.FindForm, tone="primary"),
     )  # fmt: skip
 
@@ -96,7 +105,7 @@ class EmailAdmin(GatewayAdmin):
         asked = filters.given(request)
         seen = within(request, OutboxEmail.objects.all())
         rows = filters.narrowed(seen, asked).select_related("company").defer("html")
-        found = tables.page(request, rows, *looking.NEWEST)
+        found = tables.page(request, rows, *queries.NEWEST)
         listed = [{"e": e, "to": mask_email(e.to), "badge": status_badge(e),
                    "url": self.page_url(e.pk)} for e in found["rows"]]  # fmt: skip
         others = {n: v for n, v in asked.items() if v and n not in ("to", "company")}
@@ -122,11 +131,11 @@ class EmailAdmin(GatewayAdmin):
             "document": f"{hashed[:8]}…" if hashed else "",
             "log": log,
             "took": components.duration(log.duration_ms / 1000) if log else "",
-            "story": story.told(row), "failed": story.has_failed(row),
+            "history": timeline.entries(row), "failed": timeline.has_failed(row),
             "company_url": reverse(f"{site}:emailgw_company_change", args=[row.company_id]),
-            "job": reverse(f"{site}:jobs_job_change", args=[row.pk]),
+            "job": reverse(f"{site}:jobs_job_change", args=[row.pk]) if has_job(row) else "",
             "preview": reverse(f"{site}:emailgw_outboxemail_preview", args=[row.pk])
-            if principal(request).may("view_payload") else "",
+            if principal(request).may(permissions.VIEW_PAYLOAD) else "",
             "list_buttons": self.buttons(request, row, row.pk),
         }  # fmt: skip
 
@@ -137,9 +146,9 @@ class EmailAdmin(GatewayAdmin):
         return [path("<path:object_id>/preview/", view, name=name), *super().get_urls()]
 
     def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The content, in a document that loads, runs and submits nothing."""
+        """Serve the content as a document that cannot load, run or submit anything."""
         row = self.found(request, object_id)
-        if not principal(request).may("view_payload"):
+        if not principal(request).may(permissions.VIEW_PAYLOAD):
             raise PermissionDenied
         made = services.preview(row.html.body)
         answer = HttpResponse(made.document)

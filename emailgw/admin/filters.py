@@ -1,4 +1,4 @@
-"""What a list of emails is narrowed by, as its address says it."""
+"""Filters of the list of emails, read from its URL."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from emailgw import addresses, looking
+from emailgw import addresses, queries
 from emailgw.admin.base import within
 from emailgw.models import Company, OutboxEmail, Status
-from emailgw.people import as_uuid
+from emailgw.permissions import as_uuid
 from jobs.admin import Reason
 from jobs.fields import index_of
 
@@ -26,7 +26,7 @@ _INDEX = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class FindForm(Reason):
-    """Whose emails; the address itself never stands in the address of a page."""
+    """Form to find emails by address, which never appears in a URL."""
 
     email = forms.CharField(label=gettext_lazy("Address"), max_length=254)
     company = forms.ModelChoiceField(Company.objects.none(), label=gettext_lazy("Company"))
@@ -45,7 +45,7 @@ class FindForm(Reason):
 
 
 def find(request: HttpRequest, row: Any, given: dict[str, Any]) -> HttpResponseRedirect:
-    """The list of the emails of a company to one address, which its keyed hash stands for."""
+    """Redirect to a company's emails to one address, identified by its keyed hash."""
     company = given["company"]
     index = index_of(OutboxEmail, "to_index", given["email"], company.pk)
     base = reverse("admin:emailgw_outboxemail_changelist")
@@ -53,19 +53,19 @@ def find(request: HttpRequest, row: Any, given: dict[str, Any]) -> HttpResponseR
 
 
 def given(request: HttpRequest) -> dict[str, str]:
-    """What the address says, by name."""
+    """Return the values of the filters in the URL."""
     return {name: request.GET.get(name, "").strip()[:254] for name in NAMES}
 
 
-def narrowed(rows: looking.Rows, asked: dict[str, str]) -> looking.Rows:
-    """The rows that fit; what is no value of its filter narrows nothing."""
+def narrowed(rows: queries.Rows, asked: dict[str, str]) -> queries.Rows:
+    """Apply the filters; ignore invalid values."""
     if asked["company"]:
         company = as_uuid(asked["company"])
         rows = rows.filter(company_id=company) if company else rows.none()
     if _INDEX.match(asked["to"]):
         rows = rows.filter(to_index=asked["to"])
     status = asked["status"]
-    return looking.find(
+    return queries.find(
         rows,
         status=status if status in Status.values else None,
         in_doubt=True if status == IN_DOUBT else None,
@@ -77,7 +77,7 @@ def narrowed(rows: looking.Rows, asked: dict[str, str]) -> looking.Rows:
 
 
 def _day(text: str, days: int = 0) -> datetime | None:
-    """The beginning of the day, or of one so much later."""
+    """Return the start of the day, plus a number of days."""
     try:
         found = date.fromisoformat(text) + timedelta(days=days)
     except (ValueError, OverflowError):
@@ -86,5 +86,5 @@ def _day(text: str, days: int = 0) -> datetime | None:
 
 
 def companies(request: HttpRequest) -> list[Company]:
-    """Those that may be chosen."""
+    """Return the companies to choose from."""
     return list(within(request, Company.objects.order_by("name"), "id")[:COMPANIES])

@@ -1,4 +1,4 @@
-"""What the page of a job says of its email."""
+"""The panel with the email on the page of its job."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from django.utils.translation import gettext_lazy as _
 from emailgw.admin.base import status_badge, within
 from emailgw.config import EMAIL_JOB_CONFIG
 from emailgw.models import OutboxEmail
+from emailgw.verbs import VIEW_EMAIL
 from jobs.admin import register_panel
 from jobs.fields import mask_email
 
 
-@register_panel(
-    EMAIL_JOB_CONFIG.QUEUE_NAME, title=_("Email"), permission="emailgw.view_outboxemail"
-)
+@register_panel(EMAIL_JOB_CONFIG.QUEUE_NAME, title=_("Email"), permission=VIEW_EMAIL)
 def email_panel(request: HttpRequest, job: Any) -> SafeString | None:
-    """Its status and its recipient, masked; nothing where there is no such email."""
+    """Render status and masked recipient of the job's email, if there is one."""
     rows = OutboxEmail.objects.select_related("company").filter(pk=job.pk)
     row = within(request, rows).first()
     if row is None:

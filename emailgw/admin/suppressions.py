@@ -1,4 +1,4 @@
-"""Addresses to which nothing is sent: adding them, and writing to them again."""
+"""Admin of the suppression list: adding and removing addresses."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from django.utils.translation import gettext_lazy
 from emailgw import services
 from emailgw.admin.base import GatewayAdmin, denying, within
 from emailgw.models import Company, Suppression
-from emailgw.people import as_uuid
+from emailgw.permissions import as_uuid
 from jobs.admin import Act, Reason, principal, tables
 from jobs.fields import mask_email
 
 
 class AddForm(Reason):
-    """Which address of whose mail; whoever sees all companies may leave the company out."""
+    """Form to suppress an address; without a company, for every company."""
 
     email = forms.CharField(label=gettext_lazy("Address"), max_length=254)
     company = forms.ModelChoiceField(
         Company.objects.none(), label=gettext_lazy("Company"), required=False,
-        help_text=gettext_lazy("Empty means that nobody writes to it."),
+        help_text=gettext_lazy("Leave empty to suppress it for every company."),
     )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -40,7 +40,7 @@ def _add(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
     services.add_suppression(
         company, given["email"].strip().lower(), by=principal(request), reason=given["reason"]
     )
-    return _("Nothing is sent to the address any more.")
+    return _("The address is suppressed.")
 
 
 @denying
@@ -48,20 +48,24 @@ def _lift(request: HttpRequest, row: Suppression, given: dict[str, Any]) -> tupl
     services.lift_suppression(
         row.company_id, row.email, by=principal(request), reason=given["reason"]
     )
-    return _("The address is written to again."), reverse("admin:emailgw_suppression_changelist")
+    return _("The address is no longer suppressed."), reverse(
+        "admin:emailgw_suppression_changelist"
+    )
 
 
 @admin.register(Suppression)
 class SuppressionAdmin(GatewayAdmin):
-    """The suppression list."""
+    """Admin of the suppression list."""
 
     list_template = "emailgw/admin/suppressions.html"
     page_template = "emailgw/admin/suppression.html"
+    nouns = ("suppression",)
     list_acts = (
-        Act("add", gettext_lazy("Suppress an address…"), "emailgw.change_suppression", _add,
-            form=AddForm, tone="primary"),
+        Act("add", gettext_lazy("Suppress an address…"), _add,
+            form=AddForm, tone="primary", verb="suppression.add"),
     )  # fmt: skip
-    acts = (Act("lift", gettext_lazy("Write to it again…"), "emailgw.change_suppression", _lift),)
+    acts = (Act("lift", gettext_lazy("Remove from the list…"), _lift, verb="suppression.lift",
+                many=True),)  # fmt: skip
 
     def _rows(self, request: HttpRequest) -> Any:
         return within(request, Suppression.objects.select_related("company"))

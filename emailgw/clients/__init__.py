@@ -1,8 +1,8 @@
-"""The world outside: handing letters to providers.
+"""Clients of the providers that send the email.
 
-Neither SMTP nor Amazon's SDK can go through ``jobs.http``, which speaks HTTP and nothing else, and
-whose connections the SDK does not take. Both stay in this package, they reach only what the
-project's settings name, and their errors leave it as those of ``emailgw.errors``.
+SMTP and Amazon's SDK cannot use ``jobs.http``: it only supports HTTP, and the SDK makes its own
+connections. Both are kept in this package, connect only to hosts named in the settings, and raise
+errors of ``emailgw.errors``.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from emailgw import config
 from emailgw.clients import esp
 from emailgw.clients.smtp import SmtpBackend
 from emailgw.errors import NotSent
-from emailgw.letters import Letter, UnsafeLetter, checked
+from emailgw.messages import OutgoingEmail, UnsafeEmail, checked
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A letter that the provider has taken."""
+    """An email that the provider accepted."""
 
     message_id: str
     refused: dict[str, str] = field(default_factory=dict, repr=False)
-    """Copies that it did not take, by address, with its reasons."""
+    """Refused copies: the provider's reason for each address."""
 
 
 def deliver(
-    provider: str, letter: Letter, *, begin: Callable[[], None], is_last: bool = False
+    provider: str, email: OutgoingEmail, *, begin: Callable[[], None], is_last: bool = False
 ) -> Delivery:
-    """The provider has taken the letter.
+    """Send the email through the provider.
 
-    Raises NotSent where it surely has not, MaybeSent where nobody knows. ``begin`` is called
-    right before the content leaves; where it raises, nothing has. ``is_last`` gives up copies that
-    are put off, where there is no next time.
+    Raise NotSent if it was certainly not accepted, MaybeSent if that is unknown. ``begin`` is
+    called right before the content is transmitted; if it raises, nothing is sent. On the last
+    attempt (``is_last``) copies that are deferred are dropped.
     """
     try:
-        content = checked(letter)
-    except UnsafeLetter as error:
+        content = checked(email)
+    except UnsafeEmail as error:
         raise NotSent("INVALID_EMAIL", str(error)) from None
     known = config.settings().provider(provider)
-    # With a name of its own a backend takes nothing from the settings of Django's usual mail.
+    # With an alias a backend ignores Django's EMAIL_* settings.
     backend: Any = import_string(known.backend)(alias=provider, **known.options)
     if isinstance(backend, SmtpBackend):
-        refused = backend.hand_over(letter, content, begin, give_up_copies=is_last)
-        return Delivery(letter.message_id, refused)
+        refused = backend.hand_over(email, content, begin, give_up_copies=is_last)
+        return Delivery(email.message_id, refused)
     begin()
-    return Delivery(esp.hand_over(backend, letter))
+    return Delivery(esp.hand_over(backend, email))

@@ -1,11 +1,13 @@
-"""Providers with an interface of their own, through anymail: Amazon SES and others."""
+"""Providers with an API, through anymail: Amazon SES and others."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from emailgw.errors import Down, MaybeSent, NotSent
-from emailgw.letters import Letter
+from emailgw.errors import Down, Locked, MaybeSent, NotSent, SenderRefused
+from emailgw.messages import OutgoingEmail
+from emailgw.provider_text import provider_id
 
 _SES_CODES = {
     "MessageRejected": "SES_MESSAGE_REJECTED",
@@ -24,44 +26,65 @@ _SES_CODES = {
     "ServiceUnavailable": "SES_SERVICE_UNAVAILABLE",
     "ServiceUnavailableException": "SES_SERVICE_UNAVAILABLE",
 }
+_LOCKED = frozenset(
+    {
+        "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId",
+        "SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature",
+        "IncompleteSignatureException", "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException", "ExpiredToken", "ExpiredTokenException",
+        "RequestExpired", "RequestTimeTooSkewed", "OptInRequired", "NotAuthorized",
+    }
+)  # fmt: skip
+"""The credentials or the clock are wrong: no mail is accepted at all."""
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+"""A policy denies the request, which may depend on the sender."""
 _BEFORE_THE_REQUEST = frozenset(
     {
         "EndpointConnectionError",
         "ConnectTimeoutError",
         "ProxyConnectionError",
         "SSLError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "NoRegionError",
-        "ParamValidationError",
     }
 )
-"""Errors of the SDK that are raised while nothing has been sent yet."""
+"""Errors of the SDK that are raised before anything is sent."""
+_WITHOUT_CREDENTIALS = frozenset(
+    {
+        "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError",
+        "TokenRetrievalError", "UnauthorizedSSOTokenError", "SSOTokenLoadError", "NoRegionError",
+        "NoAuthTokenError", "MetadataRetrievalError", "RefreshWithMFAUnsupportedError",
+    }
+)  # fmt: skip
 
 
-def hand_over(backend: Any, letter: Letter) -> str:
-    """The provider's id of the letter, which it has taken."""
+def hand_over(backend: Any, email: OutgoingEmail) -> str:
+    """Send the email; return the provider's message id."""
     from anymail.exceptions import AnymailAPIError, AnymailError
 
-    message: Any = letter.message
+    message: Any = email.message
     if "amazon_ses" in type(backend).__module__:
-        tag = {"Name": "outbox_id", "Value": str(letter.outbox_id)}
+        tag = {"Name": "outbox_id", "Value": str(email.outbox_id)}
         message.esp_extra = {"EmailTags": [tag]}
-    _send_once(backend)
+    _disable_retries(backend)
+    try:
+        backend.open()
+    except Exception as error:  # no request was made yet
+        raise Locked("SES_NOT_AUTHORIZED", type(error).__name__) from None
     try:
         backend.send_messages([message])
     except AnymailAPIError as error:
-        raise judged(error) from error
+        raise classify(error) from None
     except AnymailError as error:  # refused before anything was sent
-        raise NotSent("INVALID_EMAIL", type(error).__name__) from error
+        raise NotSent("INVALID_EMAIL", type(error).__name__) from None
     except Exception as error:
-        raise _of_sdk(error) from error
-    status = message.anymail_status
-    return str(status.message_id or letter.message_id)
+        raise _of_sdk(error) from None
+    finally:
+        with suppress(Exception):
+            backend.close()
+    return provider_id(message.anymail_status.message_id, email.envelope) or email.message_id
 
 
-def _send_once(backend: Any) -> None:
-    """The SDK repeats nothing by itself: a request that was lost may have been carried out."""
+def _disable_retries(backend: Any) -> None:
+    """Disable retries of the SDK: a request without a response may have been carried out."""
     params = getattr(backend, "client_params", None)
     if params is None:
         return
@@ -76,8 +99,8 @@ def _send_once(backend: Any) -> None:
     params["config"] = params["config"].merge(once) if "config" in params else once
 
 
-def judged(error: Any) -> NotSent | MaybeSent:
-    """What the provider's answer, or its silence, means."""
+def classify(error: Any) -> NotSent | MaybeSent:
+    """Classify an error: certainly not sent, or maybe sent."""
     response = error.response
     if isinstance(response, dict):  # of the SDK for SES
         found = response.get("Error", {})
@@ -90,11 +113,15 @@ def judged(error: Any) -> NotSent | MaybeSent:
 
 
 def _of_ses(name: str, text: str, status: int) -> NotSent | MaybeSent:
+    if name in _LOCKED:
+        return Locked("SES_NOT_AUTHORIZED", f"{name}: {text}")
+    if name in _DENIED:
+        return SenderRefused("SES_SENDER_REFUSED", f"{name}: {text}")
     code = _SES_CODES.get(name, "")
-    told = text.lower()
-    if "maximum sending rate" in told:
+    lowered = text.lower()
+    if "maximum sending rate" in lowered:
         code = "SES_MAX_SEND_RATE_EXCEEDED"
-    elif "daily message quota" in told:
+    elif "daily message quota" in lowered:
         code = "SES_DAILY_QUOTA_EXCEEDED"
     if code == "SES_SERVICE_UNAVAILABLE":
         return Down(code, name)
@@ -104,7 +131,11 @@ def _of_ses(name: str, text: str, status: int) -> NotSent | MaybeSent:
 
 
 def _of_status(status: int, name: str = "") -> NotSent | MaybeSent:
-    said = f"{name} ({status})" if name else str(status)
+    said = f"{status} {name}".strip()
+    if status in (401, 407):
+        return Locked("SES_NOT_AUTHORIZED", said)
+    if status == 403:
+        return SenderRefused("SES_SENDER_REFUSED", said)
     if status == 429:
         return NotSent("SES_THROTTLING", said)
     if status == 503:
@@ -116,6 +147,10 @@ def _of_status(status: int, name: str = "") -> NotSent | MaybeSent:
 
 def _of_sdk(error: BaseException) -> NotSent | MaybeSent:
     name = type(error).__name__
+    if name in _WITHOUT_CREDENTIALS:
+        return Locked("SES_NOT_AUTHORIZED", name)
+    if name == "ParamValidationError":
+        return NotSent("INVALID_EMAIL", name)
     if name in _BEFORE_THE_REQUEST:
         return Down("SES_TIMEOUT" if "Timeout" in name else "NETWORK_ERROR", name)
     return MaybeSent("SES_TIMEOUT", name)

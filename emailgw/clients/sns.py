@@ -1,4 +1,4 @@
-"""Amazon SNS: whether a message is really its own."""
+"""Amazon SNS: verifying that a message is genuine."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CERTIFICATE_LIMIT = 64 * 1024
 
 
 class Forged(Exception):
-    """The message is not one of SNS, or not for us. Says why, without its content."""
+    """The message is not from SNS or not for this gateway. Says why, without its content."""
 
 
 def verify(message: Mapping[str, Any], topics: tuple[str, ...], moment: datetime) -> None:
-    """The message is signed by SNS, fresh, and of a topic of ours; raises Forged."""
+    """Check signature, age and topic of a message; raise Forged."""
     if message.get("TopicArn") not in topics:
-        raise Forged("it is of no topic in EMAILGW['SNS_TOPICS']")
+        raise Forged("its topic is not in EMAILGW['SNS_TOPICS']")
     fields = _SIGNED.get(str(message.get("Type")))
     if fields is None:
         raise Forged("its type is unknown")
@@ -53,7 +53,7 @@ def verify(message: Mapping[str, Any], topics: tuple[str, ...], moment: datetime
         raise Forged("it is too old")
     url = str(message.get("SigningCertURL", ""))
     if not is_of_sns(url) or not url.endswith(".pem"):
-        raise Forged("its certificate lies elsewhere")
+        raise Forged("its certificate is not hosted by SNS")
     text = "".join(f"{name}\n{message[name]}\n" for name in fields if name in message)
     try:
         key = public_key(url)
@@ -63,7 +63,7 @@ def verify(message: Mapping[str, Any], topics: tuple[str, ...], moment: datetime
 
 
 def is_of_sns(url: str) -> bool:
-    """Whether the address is one of SNS itself."""
+    """Return whether the URL belongs to SNS."""
     try:
         parts = urlsplit(url)
         return parts.scheme == "https" and parts.netloc == parts.hostname and bool(
@@ -75,23 +75,23 @@ def is_of_sns(url: str) -> bool:
 
 @lru_cache(maxsize=16)
 def public_key(url: str) -> RSAPublicKey:
-    """The key of the certificate at an address of SNS; raises Forged."""
+    """Download the certificate and return its public key; raise Forged."""
     try:
         answer = http.get(url, total=5, max_bytes=CERTIFICATE_LIMIT)
         answer.raise_for_status()
         key = x509.load_pem_x509_certificate(answer.content).public_key()
     except (http.HttpError, http.HTTPStatusError, ValueError) as error:
-        raise Forged(f"its certificate cannot be had ({type(error).__name__})") from None
+        raise Forged(f"its certificate cannot be downloaded ({type(error).__name__})") from None
     if not isinstance(key, RSAPublicKey):
-        raise Forged("its certificate has a key of another sort")
+        raise Forged("its certificate has no RSA key")
     return key
 
 
 def confirm(message: Mapping[str, Any]) -> None:
-    """The subscription of a verified message is confirmed; raises Forged."""
+    """Confirm the subscription of a verified message; raise Forged."""
     url = str(message.get("SubscribeURL", ""))
     if not is_of_sns(url):
-        raise Forged("it would be confirmed elsewhere")
+        raise Forged("its confirmation URL is not hosted by SNS")
     try:
         http.get(url, total=5, max_bytes=CERTIFICATE_LIMIT).raise_for_status()
     except (http.HttpError, http.HTTPStatusError) as error:

@@ -1,4 +1,4 @@
-"""Companies: the tenants."""
+"""Companies, the tenants of the gateway, and their usage."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from emailgw.clock import Now
 
 
 class Company(models.Model):
-    """Somebody who sends mail through the gateway."""
+    """A company that sends email through the gateway."""
 
     objects: ClassVar[models.Manager[Company]] = models.Manager()
 
     class OnDoubt(models.TextChoices):
-        """What is done with an email of which nobody knows whether it was sent."""
+        """What to do with an email that may or may not have been sent."""
 
         PARK = "park", _("wait for a person")
         RESEND = "resend", _("send it again")
@@ -28,12 +28,12 @@ class Company(models.Model):
     is_suspended = models.BooleanField(_("suspended"), default=False)
     default_from = models.CharField(_("sender"), max_length=254)
     from_domains = ArrayField(models.CharField(max_length=253), verbose_name=_("verified domains"))
-    """The domains that it has proved to own; nothing is sent from any other."""
+    """Domains that the company has proved to own; email is only sent from these."""
     reply_domains = ArrayField(
         models.CharField(max_length=253), verbose_name=_("domains of replies"), default=list,
         blank=True,
     )  # fmt: skip
-    """Where answers may go, besides the verified domains; ``*`` for anywhere."""
+    """Domains allowed in Reply-To, in addition to the verified domains; ``*`` allows any."""
     provider = models.CharField(_("provider"), max_length=60, default="", blank=True)
     on_doubt = models.CharField(
         _("in doubt"), max_length=10, choices=OnDoubt.choices, default=OnDoubt.PARK
@@ -53,12 +53,12 @@ class Company(models.Model):
 
     @property
     def limits(self) -> dict[str, int]:
-        """How many emails it may hand in per window."""
+        """Return the maximum number of emails per window."""
         return {"minute": self.per_minute, "hour": self.per_hour, "day": self.per_day}
 
 
 class Usage(models.Model):
-    """How many emails a company has handed in within a window of time."""
+    """The number of emails that a company submitted within a window of time."""
 
     objects: ClassVar[models.Manager[Usage]] = models.Manager()
 

@@ -1,4 +1,4 @@
-"""What became of emails: one log entry of each, and everything that was told of it."""
+"""The log entry and the history of each email."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emailgw.models.outbox import OutboxEmail
 
 
 class EmailLog(models.Model):
-    """How the sending of an email ended. There is one per email, whatever happens."""
+    """The outcome of an email. There is at most one per email."""
 
     objects: ClassVar[models.Manager[EmailLog]] = models.Manager()
 
@@ -50,7 +50,7 @@ class EmailLog(models.Model):
 
 
 class EmailEvent(models.Model):
-    """One line of an email's story: a move, what a provider told, what a person did."""
+    """An entry of an email's history: a transition, a provider's event, or an action of a user."""
 
     objects: ClassVar[models.Manager[EmailEvent]] = models.Manager()
 
@@ -60,7 +60,7 @@ class EmailEvent(models.Model):
     source = models.CharField(_("by"), max_length=150, default="")
     provider_event_id = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - unique where there is one
     detail = models.JSONField(_("detail"), default=dict)
-    """Holds no address and no name, at most masked ones."""
+    """Contains no address and no name, except masked ones."""
     at = models.DateTimeField(_("at"), db_default=Now())
 
     class Meta:

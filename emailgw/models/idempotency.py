@@ -1,4 +1,4 @@
-"""Keys under which requests are handed in, so that the same one is not handed in twice."""
+"""Idempotency keys, so that a repeated request sends one email."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emailgw.models.outbox import OutboxEmail
 
 
 class IdempotencyKey(models.Model):
-    """A company's key, and the email that was accepted under it."""
+    """A key of a company, and the email that was accepted with it."""
 
     objects: ClassVar[models.Manager[IdempotencyKey]] = models.Manager()
 

@@ -1,4 +1,4 @@
-"""The outbox: what is to be sent, and how far it is."""
+"""The outbox: emails, their content and their batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobs.fields import (
 
 
 class Status(models.TextChoices):
-    """How far an email is."""
+    """The status of an email."""
 
     ENQUEUED = "ENQUEUED", _("enqueued")
     RECEIVED = "RECEIVED", _("received by a worker")
@@ -35,14 +35,14 @@ class Status(models.TextChoices):
 
 
 class StoredHtml(models.Model):
-    """The content of emails of one company, stored once for all that have the same."""
+    """HTML content, stored once for all emails of a company that share it."""
 
     objects: ClassVar[models.Manager[StoredHtml]] = models.Manager()
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     company = models.ForeignKey(Company, models.PROTECT, related_name="+")
     digest = models.CharField(max_length=64)
-    """A keyed hash of the content, by which it is found again."""
+    """A keyed hash of the content, used to find it."""
     size = models.PositiveIntegerField()
     body = EncryptedTextField(tenant_field="company")
     created_at = models.DateTimeField(db_default=Now())
@@ -58,7 +58,7 @@ class StoredHtml(models.Model):
 
 
 class EmailBatch(models.Model):
-    """Emails that were handed in together."""
+    """Emails that were submitted together."""
 
     objects: ClassVar[models.Manager[EmailBatch]] = models.Manager()
 
@@ -76,7 +76,7 @@ class EmailBatch(models.Model):
 
 
 class OutboxEmail(models.Model):
-    """One email. Its id is that of its job."""
+    """An email. Its id is also the id of its job."""
 
     objects: ClassVar[models.Manager[OutboxEmail]] = models.Manager()
 
@@ -102,14 +102,14 @@ class OutboxEmail(models.Model):
     )
     html = models.ForeignKey(StoredHtml, models.PROTECT, related_name="+")
     html_digest = models.CharField(max_length=64)
-    """The digest of the content at the enqueue: other content is not sent."""
+    """The digest of the content when it was enqueued; changed content is not sent."""
     provider = models.CharField(_("provider"), max_length=60)
     priority = models.PositiveSmallIntegerField(_("priority"), default=5)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     run = models.PositiveIntegerField(default=0)
-    """The latest attempt of its job, by the engine's count."""
+    """The latest attempt of its job, as counted by the engine."""
     handed_over = models.PositiveIntegerField(default=0)
-    """The attempt that has begun to hand over the content: before that nothing was sent."""
+    """The last attempt that began to transmit the content; 0 means that nothing was sent."""
     in_doubt = models.BooleanField(_("in doubt"), default=False)
     error_code = models.CharField(_("error"), max_length=60, default="", blank=True)
     error_reason = models.CharField(_("reason"), max_length=300, default="", blank=True)

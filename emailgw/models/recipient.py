@@ -1,4 +1,4 @@
-"""Recipients, as a company knows them."""
+"""Recipients of a company."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from jobs.fields import (
 
 
 class Recipient(models.Model):
-    """Somebody to whom a company writes."""
+    """A person or organisation that a company writes to."""
 
     objects: ClassVar[models.Manager[Recipient]] = models.Manager()
 
     id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
     company = models.ForeignKey(Company, models.PROTECT, related_name="recipients")
     external_id = models.CharField(_("external id"), max_length=64, null=True, blank=True)  # noqa: DJ001 - unique where there is one
+    former_external_id = models.CharField(max_length=64, null=True, editable=False)  # noqa: DJ001
+    """The external id before it moved to the row of a newer address; its emails stay here."""
     email = EncryptedTextField(_("email"), tenant_field="company")
     email_index = BlindIndexField("email", tenant_field="company", normalise=normalise_email)
     cpf_cnpj = EncryptedTextField(_("CPF or CNPJ"), tenant_field="company", null=True)
@@ -49,6 +51,13 @@ class Recipient(models.Model):
                 fields=["company", "external_id"],
                 condition=models.Q(external_id__isnull=False),
                 name="emailgw_recipient_external_id",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["company", "former_external_id"],
+                condition=models.Q(former_external_id__isnull=False),
+                name="emailgw_recipient_former_id",
             )
         ]
 

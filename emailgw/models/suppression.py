@@ -1,4 +1,4 @@
-"""Addresses to which nothing is sent."""
+"""The suppression list."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from jobs.fields import BlindIndexField, EncryptedTextField, mask_email, normali
 
 
 class Suppression(models.Model):
-    """An address to which a company, or nobody at all, sends."""
+    """An address that a company, or every company, must not write to."""
 
     objects: ClassVar[models.Manager[Suppression]] = models.Manager()
 
     class Reason(models.TextChoices):
-        """Why nothing is sent."""
+        """Why an address is suppressed."""
 
         HARD_BOUNCE = "HARD_BOUNCE", _("hard bounce")
         SOFT_BOUNCE = "SOFT_BOUNCE", _("soft bounce")
@@ -33,7 +33,7 @@ class Suppression(models.Model):
     company = models.ForeignKey(
         Company, models.CASCADE, null=True, blank=True, related_name="suppressions"
     )
-    """None: it holds for every company."""
+    """None means all companies."""
     email = EncryptedTextField(_("email"))
     email_index = BlindIndexField("email", normalise=normalise_email)
     reason = models.CharField(_("reason"), max_length=20, choices=Reason.choices)

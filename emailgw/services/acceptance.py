@@ -1,4 +1,4 @@
-"""Accepting an email: all that it needs is written in one transaction, or nothing."""
+"""Accepting an email: its rows and its job are written in one transaction."""
 
 from __future__ import annotations
 
@@ -25,34 +25,36 @@ from emailgw.payloads import (
     engine_priority,
     validate_email_job_data,
 )
-from emailgw.people import name_of
+from emailgw.permissions import name_of
 from emailgw.requests import EmailRequest, parse
-from emailgw.services.recipients import recipient_of
-from emailgw.services.standing import Standing, standing
-from emailgw.services.writing import html_of, write
+from emailgw.services.insert import insert, new_html
+from emailgw.services.lookup import Lookup, look_up
+from emailgw.services.recipients import update_or_build
 from jobs.fields import blind_index
 
 if TYPE_CHECKING:
     from jobs.acts import By
 
-_KEY = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
-KEY_LASTS = timedelta(hours=24)
-REPEATS = 4
+KEY = r"[A-Za-z0-9_-]{1,128}"
+"""The form of an idempotency key."""
+KEY_LIFETIME = timedelta(hours=24)
+MAX_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An email that will be sent, or was accepted before under the same key."""
+    """An accepted email; ``repeated`` if the same key was used before."""
 
     outbox_id: uuid.UUID
     request_id: str
     received_at: datetime
     external_id: str | None = None
+    recipient_external_id: str | None = None
     repeated: bool = False
 
     @property
     def job_id(self) -> uuid.UUID:
-        """The same."""
+        """Return the id of the job, which is the id of the email."""
         return self.outbox_id
 
 
@@ -66,10 +68,10 @@ def accept(
     batch: EmailBatch | None = None,
     **options: Any,
 ) -> Accepted:
-    """The email is in the outbox and its job waits, in one transaction; raises Refused.
+    """Store an email and enqueue its job, in one transaction; raise Refused.
 
     ``options`` are ``priority``, ``delay`` and ``ttl`` of the contract. The same key with the same
-    request answers the first email, with another one it is a conflict.
+    request returns the first email; with a different request it is a conflict.
     """
     with transaction.atomic():
         return accept_within(
@@ -88,37 +90,40 @@ def accept_within(
     batch: EmailBatch | None = None,
     **options: Any,
 ) -> Accepted:
-    """The same in a transaction of the caller, who takes it back where this raises."""
+    """Accept an email in the caller's transaction, which must be rolled back if this raises."""
     asked = parse(request)
     source = name_of(by)
     if request_id and (len(request_id) > 128 or addresses.line_problem(request_id)):
         raise Refused("BAD_REQUEST", "must have at most 128 characters in one line", "requestId")
     key = idempotency_key or (asked.externalId or "")
-    if idempotency_key and not _KEY.match(idempotency_key):
+    if idempotency_key and not re.fullmatch(KEY, idempotency_key):
         raise Refused("BAD_REQUEST", "must be 1 to 128 letters, digits, _ or -", "Idempotency-Key")
-    if len(key) > 128:
-        raise Refused("BAD_REQUEST", "must have at most 128 characters", "Idempotency-Key")
     outbox_id = uuid.uuid4()
-    said = _options(outbox_id, options)
-    print_ = _fingerprint(asked, options, company) if key else ""
+    job_options = _options(outbox_id, options)
+    request_hash = _fingerprint(asked, options, company) if key else ""
     digest = html.digest(asked.html, company.pk)
-    for _ in range(REPEATS):
-        known = standing(company, asked, digest, key)
-        if known.key_is_used and (earlier := _earlier(company, key, print_)):
-            return earlier
-        _admit(known, asked)
-        row = _row(known, asked, outbox_id, said, request_id, digest, batch)
-        if _write(row, known, asked, key, print_, source):
-            _enqueue(row, asked, said)
-            return Accepted(row.id, row.request_id, row.enqueued_at, asked.recipient.externalId)
-    raise Refused("CONFLICT", "others hand in the same at this moment")
+    for _ in range(MAX_TRIES):
+        known = look_up(company, asked, digest, key)
+        if known.key_is_used:
+            named = "Idempotency-Key" if idempotency_key else "externalId"
+            if earlier := _earlier(company, key, request_hash, named):
+                return earlier
+        _check_allowed(known, asked)
+        row = _row(known, asked, outbox_id, job_options, request_id, digest, batch)
+        if _insert(row, known, asked, key, request_hash, source):
+            _enqueue(row, asked, job_options)
+            return Accepted(
+                row.id, row.request_id, row.enqueued_at, asked.externalId,
+                asked.recipient.externalId,
+            )  # fmt: skip
+    raise Refused("CONFLICT", "the same email is being submitted concurrently; retry")
 
 
 def _options(outbox_id: uuid.UUID, given: dict[str, Any]) -> EmailSendJobOptions:
     try:
         made = EmailSendJobOptions(jobId=outbox_id, **given)
     except (ValidationError, TypeError) as error:
-        field, message = "options", "are not those of the contract"
+        field, message = "options", "must be options of the contract"
         if isinstance(error, ValidationError):
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field, message = ".".join(map(str, first["loc"])), first["msg"]
@@ -129,7 +134,7 @@ def _options(outbox_id: uuid.UUID, given: dict[str, Any]) -> EmailSendJobOptions
         ("removeOnFail", settings.REMOVE_ON_FAIL),
     ):
         if getattr(made, name) not in (None, value):
-            raise Refused("VALIDATION_ERROR", f"is {value} here for every email", name)
+            raise Refused("VALIDATION_ERROR", f"must be {value}, as set for every email", name)
     return made
 
 
@@ -138,7 +143,8 @@ def _fingerprint(asked: EmailRequest, options: dict[str, Any], company: Company)
     return blind_index(text, "emailgw.request", str(company.pk))
 
 
-def _earlier(company: Company, key: str, print_: str) -> Accepted | None:
+def _earlier(company: Company, key: str, request_hash: str, named: str) -> Accepted | None:
+    """Return the email that was accepted with this key; raise Refused if it was another one."""
     known = IdempotencyKey.objects.select_related("outbox__recipient").filter(
         company=company, key=key
     ).first()  # fmt: skip
@@ -147,23 +153,24 @@ def _earlier(company: Company, key: str, print_: str) -> Accepted | None:
     if known.expires_at <= now():
         known.delete()
         return None
-    if known.request_hash != print_:
-        raise Refused("CONFLICT", "was used with another request", "Idempotency-Key")
-    row = known.outbox
+    if known.request_hash != request_hash:
+        raise Refused("CONFLICT", "was used with a different request", named)
+    row, recipient = known.outbox, known.outbox.recipient
     return Accepted(
-        row.id, row.request_id, row.enqueued_at, row.recipient.external_id, repeated=True
-    )
+        row.id, row.request_id, row.enqueued_at, row.external_id or None,
+        recipient.external_id or recipient.former_external_id, repeated=True,
+    )  # fmt: skip
 
 
-def _admit(known: Standing, asked: EmailRequest) -> None:
-    """The company may send this to these; raises Refused."""
+def _check_allowed(known: Lookup, asked: EmailRequest) -> None:
+    """Check that the company may send this email; raise Refused."""
     company = known.company
     if company.is_suspended:
         raise Refused("FORBIDDEN", "the company is suspended")
     if addresses.domain_of(company.default_from) not in company.from_domains:
-        raise Refused("FORBIDDEN", "the sender's domain is not verified", "from")
+        raise Refused("FORBIDDEN", "the sender's domain is not verified")
     if asked.replyTo and not _may_reply_to(company, asked.replyTo):
-        raise Refused("VALIDATION_ERROR", "is in none of the company's domains", "replyTo")
+        raise Refused("VALIDATION_ERROR", "must be in one of the company's domains", "replyTo")
     for field, many in (("to", [asked.to]), ("cc", asked.cc), ("bcc", asked.bcc)):
         if known.suppressed.intersection(many):
             raise Refused("VALIDATION_ERROR", "is on the suppression list", field)
@@ -177,45 +184,45 @@ def _may_reply_to(company: Company, address: str) -> bool:
 
 
 def _row(
-    known: Standing, asked: EmailRequest, outbox_id: uuid.UUID, said: EmailSendJobOptions,
+    known: Lookup, asked: EmailRequest, outbox_id: uuid.UUID, job_options: EmailSendJobOptions,
     request_id: str, digest: str, batch: EmailBatch | None,
 ) -> OutboxEmail:  # fmt: skip
-    """The email's row, without its content and its recipient."""
+    """Build the email's row, without its content and its recipient."""
     return OutboxEmail(
         id=outbox_id, company=known.company, batch=batch,
         request_id=request_id or f"req-{outbox_id}", external_id=asked.externalId or "",
         from_email=known.company.default_from, to=asked.to, cc=asked.cc, bcc=asked.bcc,
         subject=asked.subject, reply_to=asked.replyTo or "", headers=asked.headers,
-        tags=asked.tags, html_digest=digest, priority=said.priority,
+        tags=asked.tags, html_digest=digest, priority=job_options.priority,
         provider=config.settings().provider_name(known.company.provider),
-        enqueued_at=known.moment, expires_at=known.moment + timedelta(milliseconds=said.ttl),
+        enqueued_at=known.moment, expires_at=known.moment + timedelta(milliseconds=job_options.ttl),
     )  # fmt: skip
 
 
-def _write(
-    row: OutboxEmail, known: Standing, asked: EmailRequest, key: str, print_: str, source: str
+def _insert(
+    row: OutboxEmail, known: Lookup, asked: EmailRequest, key: str, request_hash: str, source: str
 ) -> bool:
-    """The row is there, with all that belongs to it; False where somebody was quicker."""
+    """Insert the email with everything it needs; return False if a concurrent one was faster."""
     html_id, content = known.html_id, None
     if html_id is None:
-        content = html_of(row, asked.html)
+        content = new_html(row, asked.html)
         html_id = content.id
     row.html_id = html_id
-    row.recipient_id, recipient = recipient_of(row.company_id, asked, known.recipient)
+    row.recipient_id, recipient = update_or_build(row.company_id, asked, known.recipient)
     kept = IdempotencyKey(
-        company_id=row.company_id, key=key, request_hash=print_, outbox_id=row.id,
-        expires_at=row.enqueued_at + KEY_LASTS,
+        company_id=row.company_id, key=key, request_hash=request_hash, outbox_id=row.id,
+        expires_at=row.enqueued_at + KEY_LIFETIME,
     ) if key else None  # fmt: skip
-    return write(row, source, content, recipient, kept)
+    return insert(row, source, content, recipient, kept)
 
 
-def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -> None:
+def _enqueue(row: OutboxEmail, asked: EmailRequest, job_options: EmailSendJobOptions) -> None:
     jobs.enqueue(
         job_data(row, asked),
         job_id=row.id,
         tenant=str(row.company_id),
-        priority=engine_priority(said.priority),
-        delay=said.delay / 1000 or None,
+        priority=engine_priority(job_options.priority),
+        delay=job_options.delay / 1000 or None,
         expires=row.expires_at,
         limit_key=row.provider,
         correlation_id=row.request_id[:120],
@@ -223,7 +230,7 @@ def _enqueue(row: OutboxEmail, asked: EmailRequest, said: EmailSendJobOptions) -
 
 
 def job_data(row: OutboxEmail, asked: EmailRequest) -> EmailSendJobData:
-    """The job of the email, by the contract."""
+    """Return the payload of the email's job."""
     given = asked.recipient
     recipient = {
         "recipientId": row.recipient_id, "externalId": given.externalId,

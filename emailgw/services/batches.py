@@ -1,4 +1,4 @@
-"""Many emails at once: each is accepted or refused by itself."""
+"""Batches: several emails at once, each accepted or refused on its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What became of one email of a batch."""
+    """The result of one email of a batch."""
 
     accepted: Accepted | None = None
     refused: Refused | None = None
@@ -32,7 +32,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class BatchAccepted:
-    """The batch and its emails, in the order in which they were handed in."""
+    """A batch and its results, in the order of its emails."""
 
     id: UUID
     items: tuple[Item, ...]
@@ -46,7 +46,7 @@ def accept_many(
     request_id: str = "",
     **options: Any,
 ) -> BatchAccepted:
-    """Those of the emails that may be sent wait to be sent, in one transaction."""
+    """Accept or refuse each email, in one transaction."""
     if not 1 <= len(requests) <= BATCH_LIMIT:
         raise Refused("VALIDATION_ERROR", f"must be 1 to {BATCH_LIMIT} emails", "emails")
     items: list[Item] = []
@@ -67,17 +67,41 @@ def accept_many(
     return BatchAccepted(batch.pk, tuple(items))
 
 
-def batch_status(company: Company, batch_id: UUID) -> str:
-    """PROCESSING, COMPLETED, PARTIAL or FAILED; raises Refused where there is no such batch."""
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """How far a batch is: how many of its emails were accepted, and what became of those."""
+
+    accepted: int
+    refused: int
+    waiting: int
+    """Neither sent nor given up."""
+    sent: int
+    failed: int
+    expired: int
+
+    @property
+    def status(self) -> str:
+        """PROCESSING, COMPLETED, PARTIAL or FAILED."""
+        if self.waiting:
+            return "PROCESSING"
+        if self.sent == 0:
+            return "FAILED"
+        return "PARTIAL" if self.failed or self.expired or self.refused else "COMPLETED"
+
+
+def batch_progress(company: Company, batch_id: UUID) -> BatchProgress:
+    """Return how far the batch is; raise Refused if it is unknown."""
     batch = EmailBatch.objects.filter(pk=batch_id, company=company).first()
     if batch is None:
         raise Refused("NOT_FOUND", "there is no such batch")
     found: dict[str, int] = dict(
         OutboxEmail.objects.filter(batch=batch).values_list("status").annotate(n=Count("id"))
     )
-    if any(found.get(status) for status in states.OPEN):
-        return "PROCESSING"
-    sent = found.get(Status.SENT, 0)
-    if sent == 0:
-        return "FAILED"
-    return "COMPLETED" if sent == sum(found.values()) and not batch.refused else "PARTIAL"
+    return BatchProgress(
+        accepted=batch.accepted,
+        refused=batch.refused,
+        waiting=sum(found.get(status, 0) for status in states.OPEN),
+        sent=found.get(Status.SENT, 0),
+        failed=found.get(Status.FAILED, 0),
+        expired=found.get(Status.EXPIRED, 0),
+    )

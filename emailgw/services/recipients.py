@@ -1,4 +1,4 @@
-"""Recipients: one row for whom a company knows by an identifier and an address."""
+"""Recipients: find the row of a company's recipient, and keep it up to date."""
 
 from __future__ import annotations
 
@@ -6,49 +6,54 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
+
 from emailgw.documents import document_hash
 from emailgw.models import Recipient
 from emailgw.requests import EmailRequest
 from jobs.fields import Unopened, index_of
 
-_SELECT = """SELECT id, email_index, cpf_cnpj_hash, razao_social, nome,
-    deleted_at IS NOT NULL AS is_deleted FROM emailgw_recipient WHERE company_id = $1::uuid"""
-WAYS = {
-    "external": f"{_SELECT} AND external_id = $5 ORDER BY id",
-    "document": f"{_SELECT} AND cpf_cnpj_hash = $5 AND email_index = $6 AND deleted_at IS NULL "
-    "ORDER BY id",
-    "address": f"{_SELECT} AND email_index = $5 AND external_id IS NULL AND cpf_cnpj_hash IS NULL "
-    "AND deleted_at IS NULL ORDER BY id",
+CONDITIONS = {
+    "external_id": "external_id = %(external_id)s",
+    "document": "cpf_cnpj_hash = %(document)s AND email_index = %(address)s AND deleted_at IS NULL",
+    "address": "email_index = %(address)s AND external_id IS NULL AND cpf_cnpj_hash IS NULL "
+    "AND deleted_at IS NULL",
 }
-"""How a recipient is looked for, by what the sender says of it."""
+"""SQL conditions that identify a recipient, by the identifier that the sender gave."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """Whom an email is for, as the table knows it."""
+class RecipientQuery:
+    """How to find the recipient of a request: a key of CONDITIONS and its parameters."""
 
     company: UUID
-    way: str
-    values: tuple[str, ...]
+    by: str
+    values: dict[str, str]
     email_index: str
     document: str | None
 
+    def match(self, row: dict[str, Any]) -> Match:
+        """Convert a row of the database."""
+        return Match(**{**row, "id": UUID(row["id"]), "query": self})
 
-def sought(company: UUID, asked: EmailRequest) -> Sought:
-    """How the recipient is looked for."""
+
+def query(company: UUID, asked: EmailRequest) -> RecipientQuery:
+    """Build the query for the recipient of a request."""
     given = asked.recipient
     address = index_of(Recipient, "email_index", asked.to, company)
     number = document_hash(given.cpfCnpj, company) if given.cpfCnpj else None
     if given.externalId:
-        return Sought(company, "external", (given.externalId,), address, number)
+        values = {"external_id": given.externalId}
+        return RecipientQuery(company, "external_id", values, address, number)
     if number:
-        return Sought(company, "document", (number, address), address, number)
-    return Sought(company, "address", (address,), address, number)
+        values = {"document": number, "address": address}
+        return RecipientQuery(company, "document", values, address, number)
+    return RecipientQuery(company, "address", {"address": address}, address, number)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The row that was found, as far as it says whether it is up to date; sealed as it is."""
+class Match:
+    """A recipient's row; encrypted columns are still encrypted."""
 
     id: UUID
     email_index: str
@@ -56,52 +61,54 @@ class Found:
     razao_social: str | None
     nome: str | None
     is_deleted: bool
-    sought: Sought
+    query: RecipientQuery
 
     def is_current(self, asked: EmailRequest) -> bool:
-        """Whether it says all that the request does."""
-        given, number = asked.recipient, self.sought.document
+        """Return whether the row already has all values of the request."""
+        given, number = asked.recipient, self.query.document
         return (
             not self.is_deleted
             and number in (None, self.cpf_cnpj_hash)
-            and self._is("razao_social", self.razao_social, given.razaoSocial)
-            and self._is("nome", self.nome, given.nome)
+            and self._equals("razao_social", self.razao_social, given.razaoSocial)
+            and self._equals("nome", self.nome, given.nome)
         )
 
-    def _is(self, column: str, sealed: str | None, said: str | None) -> bool:
-        if not said:
+    def _equals(self, column: str, encrypted: str | None, value: str | None) -> bool:
+        if not value:
             return True
         field: Any = Recipient._meta.get_field(column)
-        place = field.place_of(self.id, self.sought.company)
-        return sealed is not None and field.open(Unopened(sealed), place) == said
+        place = field.place_of(self.id, self.query.company)
+        return encrypted is not None and field.open(Unopened(encrypted), place) == value
 
 
-def recipient_of(
-    company: UUID, asked: EmailRequest, found: Found | None
+def update_or_build(
+    company: UUID, asked: EmailRequest, match: Match | None
 ) -> tuple[UUID, Recipient | None]:
-    """The id of the company's recipient, up to date, and its row where that is to be written.
+    """Bring the matching row up to date, or build a new one for the caller to insert.
 
-    Who has got another address is another row from then on, so that what is under way to the old
-    one still says whom it was meant for.
+    Return the recipient's id, and the row if it is new. A recipient whose address changed gets a
+    new row, so that emails to the old address keep theirs.
     """
     given = asked.recipient
-    said = {"cpf_cnpj": given.cpfCnpj, "razao_social": given.razaoSocial, "nome": given.nome}
-    if found is not None and found.email_index != found.sought.email_index:
-        Recipient.objects.filter(pk=found.id).update(external_id=None)
-        found = None
-    if found is None:
+    values = {"cpf_cnpj": given.cpfCnpj, "razao_social": given.razaoSocial, "nome": given.nome}
+    if match is not None and match.email_index != match.query.email_index:
+        Recipient.objects.filter(pk=match.id).update(
+            external_id=None, former_external_id=F("external_id")
+        )
+        match = None
+    if match is None:
         row = Recipient(
-            company_id=company, external_id=given.externalId, email=asked.to, **_given(said)
+            company_id=company, external_id=given.externalId, email=asked.to, **_given(values)
         )
         return row.id, row
-    if not found.is_current(asked):
-        row = Recipient.objects.get(pk=found.id)
-        for name, value in _given(said).items():
+    if not match.is_current(asked):
+        row = Recipient.objects.get(pk=match.id)
+        for name, value in _given(values).items():
             setattr(row, name, value)
         row.deleted_at = None
         row.save()
-    return found.id, None
+    return match.id, None
 
 
-def _given(said: dict[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in said.items() if value}
+def _given(values: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}

@@ -98,3 +98,5 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
 
 NAMES = list(screens(dict.fromkeys(("company", "sent", "gone", "doubt", "later", "entry"), "")))
 """Every screen."""
+DIFFERING = {"emails", "email-sent", "email-resend", "company", "suppression"}
+"""One of each kind: enough where only the theme or the version of Django is another."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+import jobs
 from emailgw import services
 from emailgw.errors import Refused
 from emailgw.models import Company, OutboxEmail, Suppression
-from jobs.models import Audit
-from jobs.testing import run_jobs
+from jobs.models import Audit, DeadLetter
+from jobs.operate.deadletters import discard_letter
+from jobs.testing import freeze_clock, run_jobs
 from tests.emailgw import factories
 from tests.emailgw.sink import Sink
 
@@ -67,9 +70,30 @@ def test_every_page_answers_and_is_masked(root: Client, email: OutboxEmail) -> N
         assert not re.search(r"<[^>]+\sstyle=|<style|<script(?![^>]*\ssrc=)|\son\w+=", text)
         assert not [s for s in (*SECRETS, "copy@", "nobody@", "Your invoice") if s in text], path
     page = root.get(f"{BASE}/outboxemail/{email.pk}/change/").content.decode()
-    assert "a***@c***.test" in page and "Being handed over" in page
+    assert "a***@c***.test" in page and "Being sent to the provider" in page
     hashed = email.recipient.cpf_cnpj_hash
     assert hashed is not None and hashed[:8] in page and hashed[:9] not in page
+
+
+def test_a_job_that_was_deleted_is_no_link_and_is_not_sent_again(
+    root: Client, email: OutboxEmail
+) -> None:
+    url, job = f"{BASE}/outboxemail/{email.pk}/change/", f"/admin/jobs/job/{email.pk}/change/"
+    assert job in root.get(url).content.decode()
+    jobs.Job.objects.all().delete()
+    OutboxEmail.objects.update(status="FAILED")
+    page = root.get(url).content.decode()
+    assert job not in page and "Its job was deleted" in page
+
+
+def test_the_usage_of_a_window_that_is_over_is_none(root: Client, company: Company) -> None:
+    with freeze_clock(datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)) as clock:
+        services.accept(company, factories.request(), by="tests")
+        limits = root.get(f"{BASE}/company/{company.pk}/change/").context["limits"]
+        assert [one["used"] for one in limits] == [1, 1, 1]
+        clock.tick(60)
+        limits = root.get(f"{BASE}/company/{company.pk}/change/").context["limits"]
+        assert [one["used"] for one in limits] == [0, 1, 1]
 
 
 def test_the_list_is_narrowed(root: Client, email: OutboxEmail) -> None:
@@ -181,3 +205,60 @@ def scope_of_none(user: User) -> Any:
     from jobs.principals import Scope
 
     return Scope(tenants=frozenset({"somebody-else"}))
+
+
+def test_emails_of_a_list_are_sent_again_together(
+    root: Client, company: Company, sink: Sink
+) -> None:
+    sink.script = lambda step, address, times: "550 no" if step == "RCPT" else None
+    failed = [services.accept(company, factories.request(), by="tests").outbox_id for _ in "abc"]
+    run_jobs()
+    sink.script = lambda step, address, times: None
+    sent = services.accept(company, factories.request(), by="tests").outbox_id
+    run_jobs()
+    page = root.get(f"{BASE}/outboxemail/").content.decode()
+    assert page.count('name="_selected"') == 4
+    assert re.findall(r'name="action" value="(\w+)"', page) == ["resend"]
+    [letter] = DeadLetter.objects.filter(job_id=failed[0])
+    discard_letter(letter.pk, by="tests", reason="known")
+    jobs.Job.objects.filter(pk=failed[0]).delete()  # nothing is left to send it again with
+    page = many(root, "outboxemail", "resend", [*failed, sent])
+    assert "Done with 2 of 4." in page and "It is sent." in page and "ana@" not in page
+    run_jobs()
+    found = OutboxEmail.objects.filter(status="SENT").values_list("pk", flat=True)
+    assert set(found) == {*failed[1:], sent}
+    rows = Audit.objects.filter(action="job.retry", outcome="done", actor="root")
+    assert sorted(row.target_id for row in rows) == sorted(map(str, failed[1:]))
+    assert {row.reason for row in rows} == {"because"}
+
+
+def test_companies_and_addresses_of_a_list_are_dealt_with_together(
+    root: Client, staff: Client, company: Company
+) -> None:
+    other = factories.company("Other")
+    services.suspend(other.pk, by="tests", reason="complaints")
+    told = many(root, "company", "suspend", [company.pk, other.pk])
+    assert "Done with 1 of 2." in told and "It is suspended." in told
+    assert "Done with 2 of 2." in many(root, "company", "admit", [company.pk, other.pk])
+    assert not Company.objects.filter(is_suspended=True).exists()
+    for address in ("a@customers.test", "b@customers.test"):
+        services.add_suppression(company.pk, address, by="tests", reason="asked")
+    keys = list(Suppression.objects.values_list("pk", flat=True))
+    url = f"{BASE}/suppression/many/?action=lift&_selected={keys[0]}"
+    assert staff.post(url, {"reason": "x"}).status_code == 403
+    assert "Done with 2 of 2." in many(root, "suppression", "lift", keys)
+    assert not Suppression.objects.exists()
+    counts = Audit.objects.filter(actor="root", outcome="done").values_list("action", flat=True)
+    assert sorted(counts) == ["company.admit", "company.admit", "company.suspend",
+                              "suppression.lift", "suppression.lift"]  # fmt: skip
+
+
+def many(client: Client, model: str, action: str, keys: list[Any]) -> str:
+    """The page after an act on these rows of a list."""
+    chosen = "&".join(f"_selected={key}" for key in keys)
+    url = f"{BASE}/{model}/many/?action={action}&{chosen}&back={BASE}/{model}/"
+    asked = client.get(url)
+    assert asked.status_code == 200 and b'name="reason"' in asked.content
+    answer = client.post(url, {"reason": "because"}, follow=True)
+    assert answer.redirect_chain == [(f"{BASE}/{model}/", 302)]
+    return str(answer.content.decode())

@@ -11,7 +11,17 @@ import pytest
 from django.db import connections
 
 import jobs
-from emailgw import clients, closing, html, letters, retention, services, suppressions, validations
+from emailgw import (
+    callbacks,
+    clients,
+    html,
+    messages,
+    retention,
+    services,
+    suppressions,
+    validations,
+)
+from emailgw.clock import now
 from emailgw.errors import Invalid, NotSent, Refused
 from emailgw.models import (
     Company,
@@ -25,7 +35,10 @@ from emailgw.models import (
 from emailgw.payloads import EmailSendJobData, RecipientRef
 from emailgw.requests import parse
 from emailgw.services.acceptance import job_data
-from jobs.testing import run_jobs
+from jobs.operate.edit import edit
+from jobs.principals import Principal, Scope, every_permission
+from jobs.testing import emitted, run_jobs
+from tests.api.conftest import Caller
 from tests.emailgw import factories
 from tests.emailgw.factories import request
 from tests.emailgw.sink import Sink
@@ -61,8 +74,8 @@ def is_stopped(row: OutboxEmail, data: EmailSendJobData, body: str) -> None:
     with pytest.raises(Invalid) as caught:
         validations.validate(data, row)
     assert caught.value.code == "INVALID_PAYLOAD"
-    with pytest.raises((letters.UnsafeLetter, ValueError)):
-        letters.compose(data, row, body)
+    with pytest.raises((messages.UnsafeEmail, ValueError)):
+        messages.compose(data, row, body)
 
 
 @pytest.mark.parametrize("address", EVIL)
@@ -106,10 +119,10 @@ def test_a_header_of_ours_is_stopped_again_before_the_send(company: Company, nam
     ],
 )
 def test_a_letter_that_changed_on_its_way_is_not_handed_over(
-    company: Company, sink: Sink, spoil: Callable[[letters.Letter], object]
+    company: Company, sink: Sink, spoil: Callable[[messages.OutgoingEmail], object]
 ) -> None:
     row, data = accepted(company)
-    letter = letters.compose(data, row, row.html.body)
+    letter = messages.compose(data, row, row.html.body)
     spoil(letter)
     with pytest.raises(NotSent) as caught:
         clients.deliver("smtp", letter, begin=lambda: None)
@@ -212,7 +225,7 @@ def at_once(function: Callable[[], Any], times: int = 4) -> list[Any]:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_several_who_send_an_email_again_one_does(sink: Sink) -> None:
-    sink.script = lambda step, address, times: "550 no"
+    sink.script = lambda step, address, times: "550 no" if step == "RCPT" else None
     row, _ = accepted(factories.company())
     run_jobs()
     sink.script = lambda step, address, times: None
@@ -262,7 +275,7 @@ def test_an_address_is_suppressed_once() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_end_that_is_told_by_several_is_taken_once() -> None:
     row, _ = accepted(factories.company())
-    ended = jobs.Ended(
+    ended = jobs.types.Ended(
         row.pk, "email:send", str(row.company_id), jobs.JobState.EXPIRED, "", in_doubt=False
     )
 
@@ -270,7 +283,7 @@ def test_an_end_that_is_told_by_several_is_taken_once() -> None:
         from django.db import transaction
 
         with transaction.atomic():
-            closing.close(ended)
+            callbacks.close_email(ended)
 
     assert at_once(close) == [None] * 4
     row.refresh_from_db()
@@ -304,3 +317,86 @@ def test_emails_are_cleared_away_by_several_while_the_same_content_is_handed_in(
     assert sum(one for one in found if isinstance(one, int)) == 6
     kept = OutboxEmail.objects.select_related("html")
     assert len(kept) == 3 and {row.html.body for row in kept} == {"<p>Pay <b>now</b></p>"}
+
+
+PROGRESS = ("status", "run", "attempts", "handed_over", "in_doubt", "error_code", "processed_at")
+
+
+@pytest.mark.parametrize("whose", ["another job of its company", "a job of another company"])
+@pytest.mark.parametrize("status", ["waiting", "sent"])
+def test_only_the_job_of_an_email_does_anything_to_it(
+    company: Company, sink: Sink, whose: str, status: str
+) -> None:
+    row, data = accepted(company)
+    if status == "sent":
+        run_jobs()
+    else:
+        later = now() + timedelta(hours=1)
+        edit(row.pk, by="test", reason="it waits", run_at=later)
+    before = OutboxEmail.objects.filter(pk=row.pk).values(*PROGRESS).get()
+    told = len(emitted("email.*"))
+    is_own = whose == "another job of its company"
+    tenant = str(company.pk if is_own else factories.company("Eve").pk)
+
+    forged_id = jobs.enqueue(data, tenant=tenant).id
+    assert run_jobs().failed == 1
+
+    found = jobs.Job.objects.get(pk=forged_id)
+    assert (found.state, found.reason, found.result) == ("failed", "unrecoverable", None)
+    assert OutboxEmail.objects.filter(pk=row.pk).values(*PROGRESS).get() == before
+    assert len(emitted("email.*")) == told
+    assert len(sink.taken) == (1 if status == "sent" else 0)
+
+
+def test_no_request_makes_a_job_that_sends(company: Company, sink: Sink) -> None:
+    row, _ = accepted(company)
+    key = Caller(tenants=[str(company.pk)])
+    payload = {
+        "outboxId": str(row.pk), "companyId": str(company.pk), "requestId": "r", "to": row.to,
+        "subject": row.subject, "htmlRef": str(row.html_id), "enqueuedAt": now().isoformat(),
+        "recipient": {"recipientId": str(row.recipient_id), "email": row.to},
+    }  # fmt: skip
+    answer = key("POST", "/jobs", {"kind": "email:send", "payload": payload})
+    assert answer.status_code == 422 and "internal" in answer.data["detail"], answer.content
+    assert jobs.Job.objects.count() == 1
+
+
+def test_a_key_of_another_queue_has_no_part_in_the_gateway(company: Company, sink: Sink) -> None:
+    row, _ = accepted(company)
+    services.add_suppression(company.pk, "zoe@x.test", by="test", reason="a test")
+    entry = Suppression.objects.get()
+    for key in (
+        Caller(name="reports", queues=["reports"]),
+        Caller(name="both", queues=["reports"], tenants=[str(company.pk)]),
+    ):
+        at = str(company.pk)
+        for path in ("/emails", "/email/suppressions"):
+            assert key("GET", path).data["data"] == []
+        for method, path, body in (
+            ("GET", f"/emails/{row.pk}", None),
+            ("GET", f"/email/batches/{row.pk}?company={at}", None),
+            ("POST", "/emails/search", {"company": at, "cpfCnpj": factories.CPF}),
+            ("POST", "/email/send", {"company": at, "email": request()}),
+            ("POST", "/email/batches", {"company": at, "emails": [request()]}),
+            ("POST", f"/emails/{row.pk}/resend", {"reason": "x"}),
+            ("POST", "/email/suppressions", {"company": at, "email": "a@x.test", "reason": "x"}),
+            ("POST", f"/email/suppressions/{entry.pk}/lift", {"reason": "x"}),
+        ):
+            answer = key(method, path, body) if body else key(method, path)
+            assert answer.status_code == 404, (path, answer.content)
+    who = principal("eve", queues={"reports"})
+    for act in (
+        lambda: services.resend(row.pk, by=who, reason="x"),
+        lambda: services.reveal(row.pk, by=who, reason="x"),
+        lambda: services.suspend(company.pk, by=who, reason="x"),
+        lambda: services.add_suppression(None, "a@x.test", by=who, reason="x"),
+        lambda: services.lift_suppression(company.pk, "zoe@x.test", by=who, reason="x"),
+    ):
+        with pytest.raises(Refused) as caught:
+            act()
+        assert caught.value.code == "NOT_FOUND"
+    assert Suppression.objects.get() == entry and OutboxEmail.objects.count() == 1
+
+
+def principal(name: str, queues: set[str]) -> Principal:
+    return Principal(name, "api", every_permission(), Scope(queues=frozenset(queues)))

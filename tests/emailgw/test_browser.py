@@ -15,9 +15,9 @@ from pytest_django import DjangoDbBlocker
 from emailgw.models import OutboxEmail
 from jobs.models import Audit
 from tests.browser.conftest import Site, browser, served
-from tests.browser.test_screens import CELLS, PICTURES, complaints, violations
+from tests.browser.test_screens import CELLS, PICTURES, complaints, marked, violations
 from tests.emailgw import factories
-from tests.emailgw.filling import NAMES, fill, screens
+from tests.emailgw.filling import DIFFERING, NAMES, fill, screens
 from tests.emailgw.sink import Sink
 
 __all__ = ["browser"]  # a fixture
@@ -60,7 +60,7 @@ def visitor(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
 def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
     look, context = cell
     page = context.new_page()

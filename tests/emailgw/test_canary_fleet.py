@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.servers import free_port
+from config.embedded.ports import free as free_port
 from tests.emailgw import factories
 from tests.emailgw.sink import Sink
 from tests.emailgw.test_canary import BIRDS, asked, heard

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jobs
-from emailgw import feedback, services, telling
+from emailgw import events, feedback, services
 from emailgw.errors import CATEGORIES
 from emailgw.models import Company, OutboxEmail
 from jobs.operate import webhooks as desk
@@ -126,7 +126,7 @@ def test_what_the_provider_tells_later_is_told_once(
         metadata={"outbox_id": str(row.pk)}, mta_response="550 ana@customers.test unknown",
     )  # fmt: skip
     for _ in range(2):
-        feedback.told(None, event, "Amazon SES")
+        feedback.record_event(None, event, "Amazon SES")
     work()
     [told] = receiver.told
     assert told["eventType"] == "email.failed"
@@ -175,7 +175,7 @@ def test_a_receiver_that_is_down_gets_it_later_by_the_list_of_delays(
 
 
 def test_codes_are_those_that_companies_know() -> None:
-    assert {telling.failure_code(code) for code in CATEGORIES} <= CODES
-    assert telling.failure_code("SES_TIMEOUT") == "SES_ERROR"
-    assert telling.failure_code("DNS_ERROR") == "INTERNAL_ERROR"
-    assert set(telling.FAILURE_CODES) <= set(CATEGORIES)
+    assert {events.failure_code(code) for code in CATEGORIES} <= CODES
+    assert events.failure_code("SES_TIMEOUT") == "SES_ERROR"
+    assert events.failure_code("DNS_ERROR") == "INTERNAL_ERROR"
+    assert set(events.FAILURE_CODES) <= set(CATEGORIES)

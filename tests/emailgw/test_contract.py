@@ -95,7 +95,7 @@ def test_every_rule_of_the_contract(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidEmailJob, match=told) as caught:
         validate_email_job_data(data(**fields))
     assert "cliente" not in str(caught.value) and "529" not in str(caught.value)
-    with pytest.raises((jobs.InvalidPayload, ValidationError)):
+    with pytest.raises((jobs.errors.InvalidPayload, ValidationError)):
         EmailSendJobData.build(data(**fields))
 
 
@@ -126,7 +126,8 @@ def test_nothing_that_ends_a_line_gets_into_a_header(mark: str) -> None:
     "name",
     ["To", "From", "Sender", "Return-Path", "Bcc", "Cc", "Content-Type", "MIME-Version", "Date",
      "DKIM-Signature", "Received", "Reply-To", "Message-ID", "List-Unsubscribe", "X-Mailer",
-     "X-Custom-", "X-Custom-ä", "X-Custom-A:", "X-Custom-A B", "", "X-SES-CONFIGURATION-SET",
+     "X-Custom-", "X-Custom-ä", "X-Custom-A:", "X-Custom-A B", "X-Custom-\u017f", "",
+     "X-SES-CONFIGURATION-SET",
      "X-Custom-" + "a" * 56],
 )  # fmt: skip
 def test_nobody_sets_a_header_of_ours(name: str) -> None:
@@ -138,7 +139,8 @@ SMUGGLED = [
     "a@x.test, evil@y.test", "a@x.test,evil@y.test", "a@x.test;evil@y.test",
     "Foo, evil@y.test <a@x.test>", "Foo <a@x.test>", "<a@x.test>", "a@x.test]<evil@y.test>",
     '"a@x.test> BODY"@evil.test', '"a b"@x.test', "@evil.test:a@x.test", "a@x.test(<b@y.test>)",
-    "a(comment)@x.test", "a%y.test@x.test", "evil!a@x.test@y.test", "a@b@x.test", "a@[127.0.0.1]",
+    "a(comment)@x.test", "a%y.test@x.test", "evil!a@x.test", "evil!a@x.test@y.test", "a@b@x.test",
+    "a@[127.0.0.1]",
     "a@x", "a@localhost", "a@.x.test", ".a@x.test", "a.@x.test", "a..b@x.test", "a@-x.test",
     "a@x-.test", "a@x..test", "a@x.test.", " a@x.test", "a@x.test ", "a@x.test\x00",
     "a@\u0445.test",
@@ -205,6 +207,28 @@ def test_a_subject_that_is_taken_has_one_line(subject: str) -> None:
 def test_what_is_no_job_at_all_is_refused(value: Any) -> None:
     with pytest.raises(InvalidEmailJob):
         validate_email_job_data(value)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "\U0001f468\u200d\U0001f469 together",
+        "\u200f\u05e9\u05dc\u05d5\u05dd",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    ],
+)
+def test_joined_emoji_and_text_from_right_to_left_are_texts(subject: str) -> None:
+    assert validate_email_job_data(data(subject=subject)).subject == subject
+
+
+def test_the_names_of_headers_have_no_case() -> None:
+    headers = {"x-custom-a": "1", "X-PRIORITY": "1"}
+    assert validate_email_job_data(data(headers=headers)).headers == headers
+
+
+def test_an_id_may_be_a_text() -> None:
+    given: dict[str, Any] = {"jobId": ID}
+    assert EmailSendJobOptions(**given).jobId == UUID(ID)
 
 
 def test_nothing_personal_is_shown() -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from emailgw.demo import EmailAct
+from config.demo.emailgw import EmailAct
 from jobs import demo
 from jobs.testing import freeze_clock, run_jobs
 from tests.emailgw import factories

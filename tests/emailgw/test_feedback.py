@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -21,7 +21,8 @@ from emailgw.clients import sns
 from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail, Suppression
 from emailgw.services import resend
-from jobs.testing import freeze_clock, run_jobs
+from jobs.models import Effect
+from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.emailgw.factories import request
 from tests.emailgw.sink import Sink
 
@@ -176,3 +177,130 @@ def test_an_event_ends_a_doubt(company: Company, sink: Sink, post: Post) -> None
 
 def clock_text() -> str:
     return datetime.now(UTC).isoformat()
+
+
+@pytest.fixture
+def doubt(company: Company, sink: Sink) -> Iterator[OutboxEmail]:
+    """An email of which nobody knows whether it was sent."""
+    sink.script = lambda step, address, times: "take and hang up" if step == "END" else None
+    with freeze_clock() as clock:
+        made = services.accept(company, request(cc=["bo@x.test"]), by="test")
+        run_jobs()
+        clock.tick(2)
+        run_jobs()
+        row = OutboxEmail.objects.get(pk=made.outbox_id)
+        assert row.in_doubt
+        yield row
+
+
+def settled(row: OutboxEmail) -> tuple[str, bool, str]:
+    run_jobs()
+    row.refresh_from_db()
+    return row.status, row.in_doubt, Effect.objects.get(job_id=row.pk).state
+
+
+@pytest.mark.parametrize("make", [bounce, complaint, lambda row: bounce(row, "Transient")])
+def test_a_bounce_of_a_doubtful_email_says_that_it_was_sent(
+    doubt: OutboxEmail, post: Post, make: Any
+) -> None:
+    """Its address is on the suppression list by then, which is no reason to call it unsent."""
+    post(make(doubt), Timestamp=clock_text())
+    assert settled(doubt) == ("SENT", False, "done")
+    log = EmailLog.objects.get(outbox=doubt)
+    assert (log.status, log.provider_message_id) == ("SENT", "ses-1")
+    assert log.bounce_type or log.complaint_type
+    assert "email.failed" in [event.topic for event in emitted("email.*")]
+    assert jobs.Job.objects.get(pk=doubt.pk).state == "succeeded"
+
+
+def suspend(row: OutboxEmail) -> None:
+    Company.objects.update(is_suspended=True)
+
+
+def suppress(row: OutboxEmail) -> None:
+    services.add_suppression(row.company_id, row.to, by="test", reason="asked for it")
+
+
+@pytest.mark.parametrize("obstacle", [suspend, suppress])
+def test_a_doubtful_email_stays_so_whatever_is_in_its_way_now(
+    doubt: OutboxEmail, obstacle: Any
+) -> None:
+    obstacle(doubt)
+    resend(doubt.pk, by="ana", reason="what became of it?")
+    assert settled(doubt) == ("SENT_ATTEMPT", True, "in_doubt")
+    assert not EmailLog.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "code"),
+    [(suspend, "COMPANY_SUSPENDED"), (suppress, "RECIPIENT_SUPPRESSED")],
+)
+def test_what_a_person_sends_again_is_validated_first(
+    doubt: OutboxEmail, sink: Sink, obstacle: Any, code: str
+) -> None:
+    obstacle(doubt)
+    resend(doubt.pk, by="ana", reason="it has not arrived", even_if_sent=True)
+    assert settled(doubt) == ("FAILED", False, "failed")
+    assert (doubt.error_code, len(sink.taken)) == (code, 1)
+
+
+def without_headers(told: dict[str, Any], **mail: Any) -> dict[str, Any]:
+    del told["mail"]["headers"]
+    return {**told, "mail": {**told["mail"], "messageId": "unknown-to-us", **mail}}
+
+
+@pytest.mark.parametrize("headers", ["none", "truncated"])
+def test_an_event_without_our_header_finds_its_email_by_our_tag(
+    row: OutboxEmail, post: Post, headers: str
+) -> None:
+    told = without_headers(bounce(row), tags={"ses:x": ["y"], "outbox_id": [str(row.pk)]})
+    if headers == "truncated":
+        told["mail"] |= {"headersTruncated": True, "headers": [{"name": "From", "value": "x"}]}
+    post(told)
+    assert EmailEvent.objects.get(type="BOUNCED").outbox == row
+    assert Suppression.objects.get().reason == "HARD_BOUNCE"
+
+
+@pytest.mark.parametrize("place", ["headers", "commonHeaders"])
+def test_an_event_without_mark_or_tag_finds_its_email_by_its_message_id(
+    row: OutboxEmail, post: Post, place: str
+) -> None:
+    ours = f"<{row.pk}@acme.test>"
+    mail: Any = {"commonHeaders": {"messageId": ours}}
+    if place == "headers":
+        mail = {"headers": [{"name": "Message-ID", "value": ours}]}
+    post(without_headers(bounce(row), **mail))
+    assert EmailEvent.objects.get(type="BOUNCED").outbox == row
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [{"tags": {"outbox_id": "x"}}, {"tags": {"outbox_id": []}}, {"tags": ["outbox_id"]},
+     {"tags": {"outbox_id": [None]}}, {"tags": None, "commonHeaders": None},
+     {"commonHeaders": {"messageId": "<x@y.test>"}}, {"tags": {"outbox_id": [str(uuid4())]}}],
+)  # fmt: skip
+def test_an_event_of_somebody_elses_mail_is_nobodys(
+    row: OutboxEmail, post: Post, mail: dict[str, Any]
+) -> None:
+    assert post(without_headers(bounce(row), **mail)).status_code == 200
+    assert not EmailEvent.objects.filter(type="BOUNCED").exists()
+
+
+@pytest.mark.parametrize(
+    "message", ["plain words for ana@customers.test", "[]", '"x"', "7", "{", '{"mail": 7}',
+                '{"eventType": "Bounce", "mail": {}}', '{"eventType": "Bounce", "bounce": 1}'],
+)  # fmt: skip
+def test_a_signed_message_that_is_no_event_is_refused_without_its_words(
+    row: OutboxEmail, post: Post, caplog: pytest.LogCaptureFixture, message: str
+) -> None:
+    assert post({}, Message=message).status_code == 400
+    assert "ana@customers" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Successfully validated SNS topic for Amazon SES event publishing.",
+     '{"notificationType": "AmazonSnsSubscriptionSucceeded", "message": "You have subscribed"}'],
+)  # fmt: skip
+def test_a_message_that_tests_the_topic_is_taken(row: Any, post: Post, message: str) -> None:
+    assert post({}, Message=message).status_code == 200

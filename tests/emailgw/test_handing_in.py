@@ -22,6 +22,8 @@ from emailgw.models import (
     StoredHtml,
     Usage,
 )
+from emailgw.services import acceptance
+from emailgw.services.lookup import look_up
 from jobs.models import ApiKey
 from jobs.operate import apikeys
 from tests.api.conftest import Caller
@@ -146,3 +148,46 @@ def test_of_many_at_the_same_moment_all_are_accepted_and_share_what_is_theirs(ki
     assert OutboxEmail.objects.count() == jobs.Job.objects.count() == len(set(found)) == 6
     assert Recipient.objects.count() == StoredHtml.objects.count() == 1
     assert set(Usage.objects.values_list("used", flat=True)) == {6}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("shared", ["content", "recipient", "key"])
+def test_a_request_that_is_overtaken_after_its_lookup_looks_again(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    company = factories.company()
+    key = "order-1" if shared == "key" else ""
+    if shared == "content":  # so that nothing but the content is new
+        Recipient.objects.create(company=company, external_id="late", email="late@x.test")
+
+    def hand_in(name: str) -> services.Accepted:
+        asked = request(
+            to="ana@x.test" if shared == "recipient" else f"{name}@x.test",
+            html="<p>same</p>" if shared == "content" else f"<p>{name}</p>",
+            recipient={"externalId": "C-1" if shared == "recipient" else name},
+        )
+        return services.accept(company, asked, by="test", idempotency_key=key)
+
+    def overtake() -> None:
+        hand_in("rival")
+        connections.close_all()
+
+    def overtaken(*args: Any) -> Any:
+        found = look_up(*args)
+        monkeypatch.setattr(acceptance, "look_up", look_up)
+        rival = threading.Thread(target=overtake)
+        rival.start()
+        rival.join()
+        return found
+
+    monkeypatch.setattr(acceptance, "look_up", overtaken)
+    if shared == "key":
+        with pytest.raises(Refused, match="different request"):
+            hand_in("late")
+    else:
+        hand_in("late")
+    count = 1 if shared == "key" else 2
+    assert OutboxEmail.objects.count() == jobs.Job.objects.count() == count
+    assert StoredHtml.objects.count() == (1 if shared == "content" else count)
+    assert Recipient.objects.count() == (1 if shared == "recipient" else count)
+    assert set(Usage.objects.values_list("used", flat=True)) == {count}

@@ -35,6 +35,13 @@ def test_every_operation_tells_the_envelope_and_its_codes() -> None:
             )  # fmt: skip
 
 
+def test_every_operation_that_writes_tells_the_form_of_its_key() -> None:
+    for path, methods in document()["paths"].items():
+        if path.startswith("/api/v1/email") and "post" in methods:
+            [told] = [p for p in methods["post"]["parameters"] if p["name"] == "Idempotency-Key"]
+            assert told["schema"]["pattern"] == "^[A-Za-z0-9_-]{1,128}$", path
+
+
 def test_the_contract_of_a_request_is_in_the_document() -> None:
     shown = document()["components"]["schemas"]["SendIn"]["properties"]["email"]
     assert set(shown["properties"]) == set(EmailRequest.model_fields)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import boto3
 import pytest
 from anymail.exceptions import AnymailAPIError
+from django.contrib.admin.utils import quote
 from moto.server import ThreadedMotoServer
 
 import jobs
 from emailgw import services
 from emailgw.clients import esp
-from emailgw.errors import Down, MaybeSent, NotSent
+from emailgw.errors import Down, Locked, MaybeSent, NotSent, SenderRefused
 from emailgw.models import Company, EmailLog, OutboxEmail
-from jobs.testing import freeze_clock, run_jobs
+from jobs.engine.admission import sync_limits
+from jobs.models import Audit, Breaker
+from jobs.operate import breakers, queues
+from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.emailgw.factories import request
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +69,7 @@ def accept(company: Company) -> OutboxEmail:
 
 def test_a_letter_goes_to_ses_with_its_mark(company: Company, ses: Any, monkeypatch: Any) -> None:
     sent: list[dict[str, Any]] = []
-    send = esp._send_once
+    send = esp._disable_retries
 
     def spy(backend: Any) -> None:
         send(backend)
@@ -76,7 +83,7 @@ def test_a_letter_goes_to_ses_with_its_mark(company: Company, ses: Any, monkeypa
 
         backend.post_to_esp = post_to_esp
 
-    monkeypatch.setattr(esp, "_send_once", spy)
+    monkeypatch.setattr(esp, "_disable_retries", spy)
     row = accept(company)
     assert run_jobs().succeeded == 1
     row.refresh_from_db()
@@ -135,11 +142,173 @@ def error(code: str, status: int = 400, text: str = "no") -> Any:
         (error("Whatever", 503), Down, "SES_SERVICE_UNAVAILABLE"),
         (error("Whatever", 418), NotSent, "SES_MESSAGE_REJECTED"),
         (error("InternalFailure", 500), MaybeSent, "UNKNOWN_ERROR"),
+        (error("InvalidClientTokenId", 403), Locked, "SES_NOT_AUTHORIZED"),
+        (error("SignatureDoesNotMatch", 403), Locked, "SES_NOT_AUTHORIZED"),
+        (error("ExpiredTokenException", 400), Locked, "SES_NOT_AUTHORIZED"),
+        (error("UnrecognizedClientException", 403), Locked, "SES_NOT_AUTHORIZED"),
+        (error("RequestExpired", 400), Locked, "SES_NOT_AUTHORIZED"),
+        (error("Whatever", 401), Locked, "SES_NOT_AUTHORIZED"),
+        (error("AccessDeniedException", 403), SenderRefused, "SES_SENDER_REFUSED"),
+        (error("Whatever", 403), SenderRefused, "SES_SENDER_REFUSED"),
     ],
 )  # fmt: skip
 def test_what_an_answer_of_ses_means(answer: Any, kind: type[Exception], code: str) -> None:
-    found = esp.judged(answer)
+    found = esp.classify(answer)
     assert (type(found), found.code) == (kind, code)
+
+
+class Answering:
+    """An endpoint that answers every request alike."""
+
+    def __init__(self) -> None:
+        self.status, self.code, self.asked = 403, "AccessDeniedException", 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.asked += 1
+                self.rfile.read(int(self.headers["Content-Length"] or 0))
+                said = (
+                    {"message": "no"} if outer.status >= 400 else {"MessageId": f"m{outer.asked}"}
+                )
+                body = json.dumps(said).encode()
+                self.send_response(outer.status)
+                self.send_header("x-amzn-ErrorType", outer.code)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture(scope="module")
+def answering() -> Iterator[Answering]:
+    server = Answering()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "code"),
+    [
+        (403, "InvalidClientTokenId", "SES_NOT_AUTHORIZED"),
+        (403, "SignatureDoesNotMatch", "SES_NOT_AUTHORIZED"),
+        (400, "ExpiredTokenException", "SES_NOT_AUTHORIZED"),
+        (403, "AccessDeniedException", "SES_SENDER_REFUSED"),
+    ],
+)
+def test_mail_waits_until_ses_lets_the_gateway_in(
+    company: Company, answering: Answering, settings: Any, status: int, name: str, code: str
+) -> None:
+    configure(settings, answering.url)
+    answering.status, answering.code = status, name
+    before = answering.asked
+    rows = [accept(company) for _ in range(6)]
+    with freeze_clock() as clock:
+        for _ in range(4):
+            run_jobs()
+            clock.tick(3600)
+        assert answering.asked - before == 4, "one probe in each round"
+        found = OutboxEmail.objects.filter(pk__in=[row.pk for row in rows])
+        assert set(found.values_list("status", flat=True)) == {"RETRY_SCHEDULED"}
+        assert code in set(found.values_list("error_code", flat=True))
+        assert {event.topic for event in emitted("email.*")} == {"email.retry_scheduled"}
+        [circuit] = Breaker.objects.all()
+        assert (circuit.state, code in circuit.last_error) == ("open", True)
+        answering.status = 200
+        breakers.reset(circuit.name, by="ann", reason="the key is right now")
+        run_jobs()
+    assert set(found.values_list("status", flat=True)) == {"SENT"}
+
+
+def test_mail_waits_where_there_are_no_credentials(
+    company: Company, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for params in ({"region_name": "us-east-1"}, {}):
+        monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+        settings.EMAILGW = {
+            "PROVIDERS": {
+                "ses": {
+                    "BACKEND": "anymail.backends.amazon_ses.EmailBackend",
+                    "OPTIONS": {"client_params": params},
+                }
+            }
+        }
+        Breaker.objects.all().delete()
+        row = accept(company)
+        run_jobs()
+        row.refresh_from_db()
+        assert (row.status, row.error_code) == ("RETRY_SCHEDULED", "SES_NOT_AUTHORIZED")
+        assert Breaker.objects.get(name="email:ses").state == "open"
+
+
+def test_a_rate_per_second_holds_up_mail_for_a_second(
+    company: Company, ses: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttled = error("TooManyRequestsException", 429, "Maximum sending rate exceeded.")
+    answers, real = [throttled] * 3, esp.hand_over
+
+    def hand_over(backend: Any, letter: Any) -> str:
+        if answers:
+            raise esp.classify(answers.pop())
+        return real(backend, letter)
+
+    monkeypatch.setattr(esp, "hand_over", hand_over)
+    with freeze_clock() as clock:
+        rows = [accept(company) for _ in range(3)]
+        for _ in range(6):
+            run_jobs()
+            clock.tick(1.5)
+    for row in rows:
+        row.refresh_from_db()
+        assert (row.status, jobs.Job.objects.get(pk=row.pk).failures) == ("SENT", 0)
+
+
+def test_a_person_sees_that_a_provider_rests_and_ends_it(
+    company: Company, ses: Any, monkeypatch: pytest.MonkeyPatch, admin_client: Any
+) -> None:
+    answers = [error("Throttling", 400, "Daily message quota exceeded.")]
+    real = esp.hand_over
+
+    def hand_over(backend: Any, letter: Any) -> str:
+        if answers:
+            raise esp.classify(answers.pop())
+        return real(backend, letter)
+
+    monkeypatch.setattr(esp, "hand_over", hand_over)
+    sync_limits()
+    row = accept(company)
+    run_jobs()
+    scope = "key:email:send|ses"
+    listed = {one["scope"]: one for one in admin_client.get("/api/v1/limits").json()}
+    assert listed[scope]["closed_until"] is not None
+    assert listed["key:email:send"]["per_second"] == 87
+    page = f"/admin/jobs/limiter/{quote(scope)}/"
+    assert "/do/reopen/" in admin_client.get(f"{page}change/").content.decode()
+    queues.reopen(scope, by="ann", reason="they have raised it")
+    assert Audit.objects.get(action="limit.reopen").detail["released"] == 1
+    with pytest.raises(jobs.errors.InvalidOption, match="nothing has closed"):
+        queues.reopen(scope, by="ann", reason="again")
+    assert run_jobs().succeeded == 1
+    row.refresh_from_db()
+    assert row.status == "SENT"
 
 
 def test_a_quota_closes_the_provider_for_ten_minutes_and_uses_no_attempt(
@@ -150,7 +319,7 @@ def test_a_quota_closes_the_provider_for_ten_minutes_and_uses_no_attempt(
 
     def hand_over(backend: Any, letter: Any) -> str:
         if answers:
-            raise esp.judged(answers.pop())
+            raise esp.classify(answers.pop())
         return real(backend, letter)
 
     monkeypatch.setattr(esp, "hand_over", hand_over)

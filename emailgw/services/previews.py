@@ -1,4 +1,4 @@
-"""Showing what an email looks like, to people, without anything leaving their browser."""
+"""Previews of emails that load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ PAPER = '<body bgcolor="#ffffff" text="#000000">'
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A whole document, and the policy with which it must be served."""
+    """A document, and the Content-Security-Policy to serve it with."""
 
     document: str
     policy: str = html.POLICY
 
 
 def preview(body: str) -> Preview:
-    """The HTML as it would be sent; raises Refused where it would not be."""
+    """Return the HTML as it would be sent; raise Refused if it is invalid."""
     if problem := html.html_problem(body):
         raise Refused("VALIDATION_ERROR", problem, "html")
-    # Mail is written for white paper, whatever the page around it looks like.
+    # Emails assume a white background, even if the surrounding page is dark.
     shown = html.page(html.sanitised(body)).replace("<body>", PAPER, 1)
     return Preview(shown)

@@ -1,4 +1,4 @@
-"""An email's story in words: what happened, when, by whom, and what was said of it."""
+"""The history of an email, as entries for its page."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from emailgw.models import EmailEvent, OutboxEmail, Status
 
 LIMIT = 200
 _LABELS = {
-    "CREATED": gettext_lazy("Handed in"),
+    "CREATED": gettext_lazy("Submitted"),
     "RECEIVED": gettext_lazy("Received by a worker"),
     "VALIDATED": gettext_lazy("Validated"),
-    "SENT_ATTEMPT": gettext_lazy("Being handed over"),
+    "SENT_ATTEMPT": gettext_lazy("Being sent to the provider"),
     "SENT": gettext_lazy("Sent"),
-    "RETRY_SCHEDULED": gettext_lazy("To be tried again"),
+    "NO_REPLY": gettext_lazy("No readable reply from the provider"),
+    "IN_DOUBT": gettext_lazy("In doubt"),
+    "RETRY_SCHEDULED": gettext_lazy("Retry scheduled"),
     "FAILED": gettext_lazy("Failed"),
     "EXPIRED": gettext_lazy("Expired"),
     "ENQUEUED": gettext_lazy("Enqueued again"),
-    "RESEND": gettext_lazy("Sent again by a person"),
+    "RESEND": gettext_lazy("Resent by a user"),
     "ACCEPTED": gettext_lazy("Accepted by the provider"),
     "DELIVERED": gettext_lazy("Delivered"),
     "BOUNCED": gettext_lazy("Bounced"),
-    "COMPLAINED": gettext_lazy("Complained about"),
+    "COMPLAINED": gettext_lazy("Complaint received"),
     "REJECTED": gettext_lazy("Rejected by the provider"),
-    "DEFERRED": gettext_lazy("Put off by the receiving server"),
+    "DEFERRED": gettext_lazy("Deferred by the receiving server"),
 }
 _ICONS = {
     "SENT": "tick", "ACCEPTED": "tick", "DELIVERED": "tick", "VALIDATED": "tick",
     "FAILED": "cross", "BOUNCED": "cross", "REJECTED": "cross", "COMPLAINED": "alert",
-    "EXPIRED": "clock", "RETRY_SCHEDULED": "again", "DEFERRED": "again", "RESEND": "again",
-    "SENT_ATTEMPT": "turn",
+    "NO_REPLY": "alert", "IN_DOUBT": "alert", "EXPIRED": "clock", "RETRY_SCHEDULED": "again",
+    "DEFERRED": "again", "RESEND": "again", "SENT_ATTEMPT": "turn",
 }  # fmt: skip
 
 
-def told(row: OutboxEmail) -> list[dict[str, Any]]:
-    """The story, from its beginning."""
+def entries(row: OutboxEmail) -> list[dict[str, Any]]:
+    """Return the entries of the history, oldest first."""
     found = EmailEvent.objects.filter(outbox=row).order_by("id")[:LIMIT]
     return [
         {"event": e, "label": _LABELS.get(e.type, e.type), "lines": _lines(e.detail),
@@ -47,7 +49,7 @@ def told(row: OutboxEmail) -> list[dict[str, Any]]:
 
 
 def _lines(detail: dict[str, Any]) -> list[str]:
-    """What was said, one thing in a line; what the list of moves shows already is left out."""
+    """Return the details of an event, one per line."""
     names = {
         "reason": _("Reason"), "recipient": _("Recipient"), "messageId": _("Message id"),
         "description": _("Description"), "answer": _("Answer"),
@@ -61,5 +63,5 @@ def _lines(detail: dict[str, Any]) -> list[str]:
 
 
 def has_failed(row: OutboxEmail) -> bool:
-    """Whether it has come to an end without being sent."""
+    """Return whether the email ended without being sent."""
     return row.status in (Status.FAILED, Status.EXPIRED)

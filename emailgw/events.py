@@ -1,6 +1,6 @@
-"""What a company is told of its emails: events of its tenant, which its webhooks get.
+"""Events about emails, published to the company's webhooks.
 
-The recipient is masked; who is meant is told by the id of the email, and by the company's own.
+The recipient is masked; the company identifies the email by its id or by its own external id.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ FAILURE_CODES = {
     "SES_MAX_SEND_RATE_EXCEEDED": "SES_THROTTLE",
     "SES_DAILY_QUOTA_EXCEEDED": "SES_THROTTLE",
 }
-"""What our codes are called outside; others of SES are SES_ERROR, the rest INTERNAL_ERROR."""
+"""Public names of error codes; other SES codes are SES_ERROR, the rest INTERNAL_ERROR."""
 
 
 def failure_code(code: str) -> str:
-    """The code as companies know it."""
+    """Return the public name of an error code."""
     known = FAILURE_CODES.get(code)
     return known or ("SES_ERROR" if code.startswith("SES_") else "INTERNAL_ERROR")
 
 
-def tell_move(row: OutboxEmail, status: str, detail: dict[str, Any]) -> None:
-    """The company is told that its email is there now, in the caller's transaction."""
+def publish_transition(row: OutboxEmail, status: str, detail: dict[str, Any]) -> None:
+    """Publish a change of status, in the caller's transaction."""
     topic = TOPICS.get(Status(status))
     if topic is None:
         return
-    told = {"attempt": detail.get("attempt", row.attempts)}
+    data = {"attempt": detail.get("attempt", row.attempts)}
     if code := detail.get("code"):
-        told |= {"failureCode": failure_code(code), "code": code}
-    _emit(topic, row, status, told)
+        data |= {"failureCode": failure_code(code), "code": code}
+    _emit(topic, row, status, data)
 
 
-def tell_feedback(row: OutboxEmail, code: str, address: str) -> None:
-    """The company is told what became of a mail that its provider had taken."""
+def publish_feedback(row: OutboxEmail, code: str, address: str) -> None:
+    """Publish a bounce or complaint about an email that the provider had accepted."""
     _emit("email.failed", row, row.status, {"failureCode": code, "address": mask_email(address)})
 
 
-def _emit(topic: str, row: OutboxEmail, status: str, told: dict[str, Any]) -> None:
+def _emit(topic: str, row: OutboxEmail, status: str, data: dict[str, Any]) -> None:
     payload = {
         "outboxId": str(row.pk),
         "requestId": row.request_id,
@@ -63,6 +63,7 @@ def _emit(topic: str, row: OutboxEmail, status: str, told: dict[str, Any]) -> No
         "recipient": {"email": mask_email(row.to)},
         **({"externalId": row.external_id} if row.external_id else {}),
         **({"tags": row.tags} if row.tags else {}),
-        **told,
+        **data,
     }
-    jobs.emit(topic, payload, key=f"email:{row.pk}", tenant=str(row.company_id))
+    # Vouched: ids and tags are the company's own values and must not be redacted.
+    jobs.emit(topic, jobs.types.Vouched(payload), key=f"email:{row.pk}", tenant=str(row.company_id))

@@ -1,4 +1,4 @@
-"""Looking for emails, by what is indexed anywhere, by the rest among the newest ones."""
+"""Queries for emails: indexed filters search every row, the others only the newest rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from emailgw.documents import document_hash
-from emailgw.models import OutboxEmail
+from emailgw.models import OutboxEmail, Recipient
 from jobs.fields import index_of
 
 SCAN = 20_000
-"""How many emails are looked through for a status or a tag: the newest of the time asked for."""
+"""How many of the newest emails are scanned for a status or a tag."""
 NEWEST = ("-enqueued_at", "-id")
 Rows = QuerySet[OutboxEmail]
 
@@ -29,16 +29,17 @@ def find(
     since: datetime | None = None,
     before: datetime | None = None,
 ) -> Rows:
-    """Those of the rows that fit all that is given; no query walks through the whole table."""
-    exact = {
-        "external_id": external_id, "recipient__external_id": recipient_external_id,
-        "enqueued_at__gte": since, "enqueued_at__lt": before,
+    """Return the rows that match every filter, without scanning the whole table."""
+    indexed = {
+        "external_id": external_id, "enqueued_at__gte": since, "enqueued_at__lt": before,
     }  # fmt: skip
-    loose: dict[str, Any] = {
+    scanned: dict[str, Any] = {
         "status": status, "in_doubt": in_doubt, "tags__contains": [tag] if tag else None
     }  # fmt: skip
-    wanted = {name: value for name, value in loose.items() if value is not None}
-    rows = rows.filter(**{name: value for name, value in exact.items() if value is not None})
+    wanted = {name: value for name, value in scanned.items() if value is not None}
+    rows = rows.filter(**{name: value for name, value in indexed.items() if value is not None})
+    if recipient_external_id is not None:
+        rows = rows.filter(recipient__in=_recipients(recipient_external_id))
     if wanted:
         rows = rows.model._default_manager.filter(
             pk__in=rows.order_by(*NEWEST).values("pk")[:SCAN]
@@ -46,13 +47,18 @@ def find(
     return rows
 
 
+def _recipients(external_id: str) -> QuerySet[Recipient]:
+    """Return every row of the recipient: one for each address it has had."""
+    return Recipient.objects.filter(Q(external_id=external_id) | Q(former_external_id=external_id))
+
+
 def to_address(rows: Rows, company: UUID, address: str) -> Rows:
-    """Those of the company's to this address, by its keyed hash."""
+    """Return the company's emails to this address, found by its keyed hash."""
     index = index_of(OutboxEmail, "to_index", address, company)
     return rows.filter(company_id=company, to_index=index)
 
 
 def to_document(rows: Rows, company: UUID, number: str) -> Rows:
-    """Those of the company's to whoever has this CPF or CNPJ, by its keyed hash."""
+    """Return the company's emails to this CPF or CNPJ, found by its keyed hash."""
     hashed = document_hash(number, company)
     return rows.filter(company_id=company, recipient__cpf_cnpj_hash=hashed)
