@@ -1,0 +1,229 @@
+"""The admin pages of plans and slots, with their verbs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.translation import gettext_lazy as _
+
+from jobs.admin import Act, Column, Reason, Tab, components, moment, principal
+from publisher import plan_verbs, plans
+from publisher.admin_base import PublisherAdmin, link_to
+from publisher.models import Approval, Brand, Channel, Comment, Plan, PlanVersion, Slot
+
+LOOKS = {
+    "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
+    "published": "succeeded", "failed": "failed",
+}  # fmt: skip
+SHOWN = 50
+"""At most so many versions, decisions and comments are on a page."""
+
+
+class EditForm(Reason):
+    """Asks for the text, with the present one filled in; what is left empty becomes empty."""
+
+    reason = None  # type: ignore[assignment]
+    caption = forms.CharField(
+        label=_("Caption"), required=False, max_length=63_206, widget=forms.Textarea
+    )
+    headline = forms.CharField(
+        label=_("Headline"), required=False, max_length=500,
+        help_text=_("Of a blog post or video"),
+    )  # fmt: skip
+    link = forms.CharField(label=_("Link"), required=False, max_length=2000)
+    first_comment = forms.CharField(
+        label=_("First comment"), required=False, max_length=2200, help_text=_("On Instagram")
+    )
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        if self.row is not None:
+            draft = plans.draft_of(self.row)
+            self.initial = {
+                "caption": draft.caption, "headline": draft.title, "link": draft.link,
+                "first_comment": draft.ig_first_comment,
+            }  # fmt: skip
+
+
+class CreateForm(EditForm):
+    """Asks for a plan: its brand, its text, its channels and when it appears."""
+
+    field_order = ("brand", "title", "caption", "headline", "link")
+    brand = forms.ChoiceField(label=_("Brand"))
+    title = forms.CharField(label=_("Title"), max_length=150, help_text=_("Only members see it"))
+    image = forms.CharField(label=_("Address of an image"), required=False, max_length=2000)
+    video = forms.CharField(label=_("Address of a video"), required=False, max_length=2000)
+    channels = forms.MultipleChoiceField(
+        label=_("Channels"), required=False, choices=Channel.choices,
+        widget=forms.CheckboxSelectMultiple,
+    )  # fmt: skip
+    at = forms.CharField(
+        label=_("When"), required=False, max_length=40,
+        help_text=_("Such as 2031-05-01T10:00, in the zone of the brand"),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        scope, rows = principal(self.request).scope, Brand.objects.order_by("name")
+        if scope.tenants is not None:
+            rows = rows.filter(tenant__in=scope.tenants)
+        brand: Any = self.fields["brand"]
+        brand.choices = [(one.slug, one.name) for one in rows]
+
+
+def _edit(request: HttpRequest, row: Plan, given: dict[str, Any]) -> None:
+    plan_verbs.edit(row.pk, by=principal(request), **given)
+
+
+@admin.register(Plan)
+class PlanAdmin(PublisherAdmin):
+    """Plans, newest first."""
+
+    order = ("-created_at", "-id")
+    search = "title"
+    search_words = _("A whole title")
+    tabs = tuple(Tab(one.value, one.label, {"status": one}) for one in Plan.Status)
+    nothing = (_("There is no plan yet"), _("Create one: a post for one or more channels."))
+    nouns = ("plan",)
+    list_acts = (Act("create", _("Create…"), form=CreateForm, tone="primary", verb="plan.create"),)
+    acts = (Act("edit", _("Edit…"), _edit, form=EditForm, verb="plan.edit"),)
+    audit_kind = "plan"
+
+    def rows(self, request: HttpRequest) -> Any:
+        return super().rows(request).select_related("brand")
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Plan"), lambda row: row.title),
+            Column(_("Brand"), lambda row: row.brand.name),
+            Column(_("Version"), lambda row: row.version),
+            Column(_("Created"), moment("created_at"), "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: Plan) -> Sequence[tuple[Any, Any]]:
+        site = self.admin_site.name
+        slots = row.slots.select_related("publication").order_by("at", "id")
+        drawn = format_html_join(
+            ", ", "{} {}", ((self._slot(one), _of(site, one)) for one in slots)
+        )
+        return [
+            (_("Status"), row.get_status_display()),
+            (_("Brand"), link_to(site, "brand", row.brand_id, row.brand.name)),
+            (_("Version"), row.version),
+            (_("Slots"), drawn),
+            (_("Created by"), row.created_by),
+        ]
+
+    def _slot(self, slot: Slot) -> Any:
+        return link_to(self.admin_site.name, "slot", slot.pk, slot)
+
+    def parts(self, request: HttpRequest, row: Plan) -> Sequence[tuple[Any, str]]:
+        draft = plans.draft_of(row)
+        channels = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
+        posts = [
+            (Channel(one).label, _lines(draft.on(one).model_dump(exclude_defaults=True)))
+            for one in channels
+        ]
+        decided = Approval.objects.filter(version__plan=row).select_related("version")
+        decisions = decided.order_by("-id")[:SHOWN]
+        faults = [fault for one in channels for fault in draft.faults(one, row.brand_id)]
+        return [
+            *(posts or [(_("Content"), _lines(draft.kept()))]),
+            (_("Problems"), "\n".join(one.message for one in faults)),
+            (_("Changes since the version before"), _changes(row)),
+            (
+                _("Decisions"),
+                "\n".join(_decision(one) for one in decisions),
+            ),
+            (_("Comments"), "\n".join(_comment(one) for one in _comments(row))),
+        ]
+
+    def look(self, row: Plan) -> str:
+        return LOOKS[row.status]
+
+
+def _lines(values: dict[str, Any]) -> str:
+    """Return values by name, one to a line; texts are shown as they are."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    )
+
+
+def _changes(row: Plan) -> str:
+    """Return what differs between the current version and the one before."""
+    numbers = [row.version - 1, row.version]
+    found = PlanVersion.objects.filter(plan=row, number__in=numbers).order_by("number")
+    versions = [_lines(one.content).splitlines() for one in found]
+    if len(versions) < 2:
+        return ""
+    before, after = versions
+    return "\n".join(line for line in difflib.ndiff(before, after) if not line.startswith("? "))
+
+
+def _decision(one: Approval) -> str:
+    void = f" ({_('void')})" if one.voided_at else ""
+    said = f": {one.note}" if one.note else ""
+    return (
+        f"{one.at:%Y-%m-%d %H:%M} UTC  v{one.version.number} "
+        f"{one.get_decision_display()} ({one.by}){void}{said}"
+    )
+
+
+def _comments(row: Plan) -> Any:
+    return Comment.objects.filter(plan=row).order_by("-id")[:SHOWN]
+
+
+def _comment(one: Comment) -> str:
+    return f"{one.at:%Y-%m-%d %H:%M} UTC  {one.by}: {one.body}"
+
+
+def _of(site: str, slot: Slot) -> Any:
+    """Return the state of the publication of a slot, with a link to it."""
+    post = slot.publication
+    return link_to(site, "publication", post.pk, post.get_status_display()) if post else ""
+
+
+@admin.register(Slot)
+class SlotAdmin(PublisherAdmin):
+    """Slots, latest first."""
+
+    order = ("-at", "-id")
+    nothing = (_("There is no slot yet"), _("Add one on the page of a plan."))
+    nouns = ("slot",)
+    audit_kind = "slot"
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return PlanAdmin(Plan, self.admin_site).has_view_permission(request)
+
+    def rows(self, request: HttpRequest) -> Any:
+        return super().rows(request).select_related("plan", "account", "publication")
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Slot"), str),
+            Column(_("Plan"), lambda row: row.plan.title),
+            Column(_("Account"), lambda row: row.account.name),
+        )
+
+    def facts(self, request: HttpRequest, row: Slot) -> Sequence[tuple[Any, Any]]:
+        site = self.admin_site.name
+        local = row.at.astimezone(ZoneInfo(row.zone))
+        return [
+            (_("Plan"), link_to(site, "plan", row.plan_id, row.plan.title)),
+            (_("Account"), link_to(site, "account", row.account_id, row.account.name)),
+            (_("Local time"), f"{local:%Y-%m-%d %H:%M} {row.zone}"),
+            (_("Warning"), row.get_note_display()),
+            (_("Scheduled"), components.time_tag(row.at)),
+            (_("Publish until"),
+             components.time_tag(row.publish_until) if row.publish_until else ""),
+            (_("Publication"), _of(site, row)),
+        ]  # fmt: skip

@@ -1,0 +1,218 @@
+"""Assets: uploaded to the store or fetched from an address, looked at, and handed to channels."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs import blobs, http
+from jobs.errors import ConfigError
+from publisher import config, sniffing
+from publisher.content import Content, Media
+from publisher.errors import Fault, ProviderError, Refused
+from publisher.models import Asset, Brand, Publication
+
+INVALID = "fp_publisher_invalid_plan"
+BLOCKED = "fp_publisher_preflight_blocked"
+LARGEST = 1024**3
+LARGEST_FETCHED = 200 * 1024**2
+MOST_PIXELS = 60_000_000
+TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime")
+LASTS = timedelta(hours=24)
+"""How long an address for a provider is valid."""
+_FETCH_TIME = 120.0
+
+
+def announce(
+    brand: Brand, name: str, size: int, content_type: str, *, by: str, alt_text: str = ""
+) -> Asset:
+    """Make an asset whose bytes are not here yet; raise Refused for a type that is none."""
+    if content_type not in TYPES:
+        raise Refused(INVALID, Fault("content_type", "is none of " + ", ".join(TYPES)))
+    return Asset.objects.create(
+        brand=brand, tenant=brand.tenant, name=name, size=size, content_type=content_type,
+        alt_text=alt_text, created_by=by,
+    )  # fmt: skip
+
+
+def upload_of(asset: Asset) -> blobs.Upload:
+    """Return where and how to upload the bytes of an asset."""
+    return blobs.store().put_url(asset.blob, size=asset.size, content_type=asset.content_type)
+
+
+def confirm(asset: Asset) -> None:
+    """Look at the bytes that were uploaded; raise Refused, and keep nothing, if they are wrong."""
+    if asset.is_ready:
+        return
+    found = blobs.store().head(asset.blob)
+    if found is None:
+        raise Refused(INVALID, Fault("", "its bytes have not been uploaded"))
+    try:
+        with _copy(asset) as (file, digest, size):
+            _take(asset, file, digest, size, asset.content_type)
+    except Refused:
+        discard(asset)
+        raise
+
+
+@contextmanager
+def _copy(asset: Asset) -> Iterator[tuple[BinaryIO, str, int]]:
+    """Yield a local copy of the bytes with their hash and size."""
+    digest, size = hashlib.sha256(), 0
+    with tempfile.TemporaryFile() as file, blobs.store().read(asset.blob) as pieces:
+        for piece in pieces:
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+        file.seek(0)
+        yield file, digest.hexdigest(), size
+
+
+def _take(asset: Asset, file: BinaryIO, digest: str, size: int, declared: str) -> None:
+    """Note what the bytes are; raise Refused for what channels would not take."""
+    if size != asset.size:
+        raise Refused(INVALID, Fault("size", f"is {size} and not {asset.size}"))
+    try:
+        found = sniffing.sniff(file)
+    except sniffing.Broken as error:
+        raise Refused(INVALID, Fault("", str(error))) from None
+    if declared and found.content_type != declared:
+        raise Refused(INVALID, Fault("content_type", f"the file is {found.content_type}"))
+    if found.kind == "image" and found.width * found.height > MOST_PIXELS:
+        raise Refused(INVALID, Fault("", "the image has more than 60 megapixels"))
+    asset.kind, asset.content_type = found.kind, found.content_type
+    asset.width, asset.height, asset.seconds = found.width, found.height, found.seconds
+    asset.sha256, asset.is_ready = digest, True
+    asset.save()
+
+
+def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> Asset:
+    """Make an asset of what is at an address; raise Refused, and keep nothing, if it is wrong.
+
+    Call it outside of transactions: it waits for another host.
+    """
+    with tempfile.TemporaryFile() as file:
+        digest, size = hashlib.sha256(), 0
+        for piece in _pieces(url):
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+        file.seek(0)
+        asset = Asset(
+            brand=brand, tenant=brand.tenant, name=name, size=size, alt_text=alt_text,
+            created_by=by,
+        )  # fmt: skip
+        with transaction.atomic():
+            _take(asset, file, digest.hexdigest(), size, "")
+            file.seek(0)
+            blobs.store().write(asset.blob, file)
+    return asset
+
+
+def _pieces(url: str) -> Iterator[bytes]:
+    try:
+        with (
+            http.client(total=_FETCH_TIME, redirects=2, max_bytes=LARGEST_FETCHED) as client,
+            client.stream("GET", url) as answer,
+        ):
+            if answer.status_code != 200:
+                words = f"its server answers {answer.status_code}"
+                raise Refused(INVALID, Fault("url", words))
+            yield from answer.iter_bytes(65_536)
+    except http.TooLarge:
+        raise Refused(INVALID, Fault("url", "is larger than 200 MiB")) from None
+    except http.HttpError as error:
+        raise Refused(INVALID, Fault("url", str(error))) from None
+
+
+def discard(asset: Asset) -> None:
+    """Delete the bytes of an asset."""
+    blobs.store().delete(asset.blob)
+
+
+def bound(brand_id: Any, post: Content, where: str = "payload") -> Content:
+    """Return the post with type and hash of its assets; raise Refused for those of no brand."""
+    wanted = [one.asset for one in post.media if one.asset is not None]
+    if not wanted:
+        return post
+    if not is_reachable():
+        words = "providers cannot fetch assets here: PUBLIC_URL is not set"
+        raise Refused(BLOCKED, Fault(f"{where}/media", words))
+    rows = Asset.objects.filter(brand=brand_id, is_ready=True, pk__in=wanted)
+    known: dict[UUID, Asset] = {row.pk: row for row in rows}
+    faults = [
+        Fault(f"{where}/media/{number}/asset", "there is no such asset of the brand")
+        for number, one in enumerate(post.media)
+        if one.asset is not None and one.asset not in known
+    ]
+    if faults:
+        raise Refused(INVALID, *faults)
+    return post.model_copy(update={"media": [_bound(one, known) for one in post.media]})
+
+
+def _bound(media: Media, known: dict[UUID, Asset]) -> Media:
+    if media.asset is None:
+        return media
+    row = known[media.asset]
+    alt = media.alt_text or row.alt_text
+    return media.model_copy(update={"kind": row.kind, "checksum": row.sha256, "alt_text": alt})
+
+
+def address_of(asset: Asset) -> str:
+    """Return an address from which a provider can fetch an asset for a day; empty if none can."""
+    url = blobs.store().get_url(asset.blob, content_type=asset.content_type, expires=LASTS)
+    if not url.startswith("/"):
+        return url
+    public = config.settings().PUBLIC_URL.rstrip("/")
+    return f"{public}{url}" if public else ""
+
+
+def is_reachable() -> bool:
+    """Return whether providers can fetch assets at all."""
+    try:
+        url = blobs.store().get_url("publisher/any")
+    except ConfigError:
+        return False
+    return bool(not url.startswith("/") or config.settings().PUBLIC_URL)
+
+
+def resolved(row: Publication, post: Content, *, is_checked: bool) -> Content:
+    """Return the post with addresses for its assets; raise ProviderError if one has changed.
+
+    The bytes are hashed again unless that ``is_checked``.
+    """
+    if not any(one.asset for one in post.media):
+        return post
+    media = [_resolved(row, one, is_checked) for one in post.media]
+    return post.model_copy(update={"media": media})
+
+
+def _resolved(row: Publication, media: Media, is_checked: bool) -> Media:
+    if media.asset is None:
+        return media
+    asset = Asset.objects.filter(pk=media.asset, tenant=row.tenant).first()
+    if asset is None:
+        raise ProviderError("permanent", "the asset is gone")
+    if not is_checked and _hash(asset) != media.checksum:
+        raise ProviderError("permanent", "the asset has changed")
+    if not (url := address_of(asset)):
+        raise ProviderError("permanent", "PUBLIC_URL is not set, so that nobody can fetch it")
+    return media.model_copy(update={"url": url})
+
+
+def _hash(asset: Asset) -> str:
+    digest = hashlib.sha256()
+    try:
+        with blobs.store().read(asset.blob) as pieces:
+            for piece in pieces:
+                digest.update(piece)
+    except FileNotFoundError:
+        return ""
+    return digest.hexdigest()

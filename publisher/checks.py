@@ -1,0 +1,30 @@
+"""System checks of the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+
+from publisher import assets, config
+
+
+@checks.register("publisher")
+def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Check that ``PUBLISHER`` is valid."""
+    try:
+        config.settings()
+    except ImproperlyConfigured as error:
+        return [checks.Error(str(error), id="publisher.E001")]
+    return []
+
+
+@checks.register("publisher", deploy=True)
+def check_addresses(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Check that providers can fetch assets."""
+    if assets.is_reachable():
+        return []
+    words = "Providers cannot fetch assets: PUBLISHER['PUBLIC_URL'] is not set."
+    hint = "Set it to the address of this project, or keep blobs in S3."
+    return [checks.Warning(words, hint, id="publisher.W001")]

@@ -1,0 +1,168 @@
+"""What connectors share: one attempt at a publication, its steps, and what they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from django.db import transaction
+
+import jobs
+from jobs import effects, http
+from publisher.clock import now
+from publisher.content import Content
+from publisher.errors import Expired, Fault, ProviderError
+from publisher.models import Account, Publication
+
+PUBLISH = "publish"
+"""The key of the effect that makes a post appear."""
+SETTLED_AFTER = 60.0
+"""Seconds after the intent before a probe trusts a list: a request may still be on its way."""
+
+
+def publishing_key(row: Publication) -> str:
+    """Return the key of the effect that makes a publication appear."""
+    again = row.handle.get("again", 1)
+    return PUBLISH if again == 1 else f"{PUBLISH}:{again}"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A post that has appeared."""
+
+    remote_id: str
+    url: str = ""
+
+
+class Connector(Protocol):
+    """Publishes on one channel."""
+
+    def faults(self, content: Content) -> list[Fault]:
+        """Return why the channel would not take the post."""
+        ...
+
+    def preview(self, content: Content) -> dict[str, Any]:
+        """Return the post as the channel would get it; call nobody."""
+        ...
+
+    def publish(self, run: Run) -> Published:
+        """Publish the post, or raise how the attempt ends."""
+        ...
+
+
+class Run:
+    """One attempt of a publication's job."""
+
+    def __init__(self, ctx: jobs.Context, row: Publication) -> None:
+        self.ctx, self.row = ctx, row
+        self.account: Account = row.account
+        self.content = Content.model_validate(row.content)
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the publishing step may have been taken."""
+        return bool(self.row.handle.get("publishing"))
+
+    def keep(self, **values: Any) -> None:
+        """Store what the provider has handed out; None removes a value."""
+        with transaction.atomic():
+            self.ctx.fence()
+            merged = {**self.row.handle, **values}
+            self.row.handle = {name: it for name, it in merged.items() if it is not None}
+            self.row.save(update_fields=["handle"])
+
+    def check_time(self) -> None:
+        """Raise Expired past ``publish_until``."""
+        if now() >= self.row.publish_until:
+            raise Expired
+
+    def step(self, key: str, call: Callable[[], Any]) -> Any:
+        """Take a step that may be repeated, such as creating a container."""
+        return self.ctx.effect(key, call, definite=(ProviderError,), on_doubt="rerun")
+
+    def publish(
+        self, call: Callable[[], Any], find: Callable[[effects.Intent], effects.Answer]
+    ) -> Any:
+        """Take the step that makes the post appear, once; ``find`` asks whether it has."""
+
+        def begin() -> Any:
+            self.check_time()
+            self.keep(publishing=True)
+            try:
+                return call()
+            except ProviderError as error:
+                if error.action == "already" and self.row.doubted:
+                    return {"id": ""}
+                self.keep(publishing=None)
+                raise
+            except (http.HttpError, effects.CircuitOpen, jobs.flow.MeterFull) as error:
+                if not getattr(error, "sent", False):
+                    self.keep(publishing=None)
+                raise
+
+        def probe(intent: effects.Intent) -> effects.Answer:
+            if not self.has_begun:  # it is noted before the request is sent
+                return effects.NotHappened()
+            self.doubt()
+            waited = (now() - intent.intended_at).total_seconds()
+            if waited < SETTLED_AFTER:
+                raise jobs.Snooze(SETTLED_AFTER - waited, "waits to see whether it has appeared")
+            return find(intent)
+
+        request = jobs.types.Vouched(
+            {name: it for name, it in self.row.handle.items() if name in ("container", "slug")}
+        )
+        try:
+            return self.ctx.effect(
+                publishing_key(self.row),
+                begin,
+                probe=probe,
+                request=request,
+                definite=(ProviderError, Expired),
+            )
+        except http.HttpError as error:
+            if error.sent:
+                self.doubt()
+            raise
+
+    def doubt(self) -> None:
+        """Remember that the outcome of a publishing call was unknown."""
+        if not self.row.doubted:
+            self.row.doubted = True
+            Publication.objects.filter(pk=self.row.pk).update(doubted=True)
+
+
+def too_long(content: Content, limit: int) -> list[Fault]:
+    """Return the fault of a text with more characters than the channel takes."""
+    length = len(content.text)
+    if length <= limit:
+        return []
+    return [Fault("caption", f"has {length} characters; the channel takes {limit}")]
+
+
+def media_faults(content: Content, most: int, kinds: tuple[str, ...], words: str) -> list[Fault]:
+    """Return the faults of media that the channel does not take."""
+    found = []
+    if len(content.media) > most:
+        found.append(Fault("media", words))
+    for number, one in enumerate(content.media):
+        if one.kind not in kinds:
+            found.append(Fault(f"media/{number}/kind", words))
+        if one.asset is not None:
+            continue
+        try:
+            http.check(one.url)
+        except http.Blocked as error:
+            found.append(Fault(f"media/{number}/url", str(error)))
+    return found
+
+
+def link_faults(content: Content) -> list[Fault]:
+    """Return the fault of a link that leads nowhere public."""
+    try:
+        if content.link:
+            http.check(content.link)
+    except http.Blocked as error:
+        return [Fault("link", str(error))]
+    return []

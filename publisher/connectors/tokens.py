@@ -1,0 +1,143 @@
+"""Tokens of accounts: refreshed once by whoever comes first, and given up only when refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import jobs
+from jobs import http
+from publisher import config
+from publisher.clock import now
+from publisher.errors import ProviderError, Unclear
+from publisher.models import Account, Channel
+
+AHEAD = timedelta(minutes=5)
+FIELDS = ("token", "refresh_token", "expires_at")
+HELD_FOR = 300.0
+"""Seconds that posts wait where the provider refuses the project's own credentials."""
+
+
+REFRESHED = (Channel.GOOGLE_BUSINESS, Channel.YOUTUBE, Channel.TIKTOK)
+META = (Channel.META_FACEBOOK, Channel.META_INSTAGRAM, Channel.META_INSTAGRAM_STORIES)
+"""Their tokens are exchanged for new ones, while they are good."""
+META_AHEAD = timedelta(days=7)
+
+
+def keep_fresh(account: Account) -> None:
+    """Refresh a token that is about to expire."""
+    ahead = META_AHEAD if account.channel in META else AHEAD
+    if account.expires_at is None or account.expires_at - ahead > now():
+        return
+    try:
+        renew(account)
+    except ProviderError:
+        if account.expires_at <= now():
+            raise
+        # The token is good still; the next call tries again.
+
+
+def renew(account: Account) -> bool:
+    """Refresh the token of the account; return False where that is not possible.
+
+    Raises ProviderError: with the action ``token`` where the provider refuses for good, and with
+    ``retry`` where its answer does not come or cannot be read.
+    """
+    is_meta = account.channel in META
+    if is_meta and not config.settings().META_APP_ID:
+        return False
+    if not is_meta and (account.channel not in REFRESHED or not account.refresh_token):
+        return False
+    try:
+        http.refresh_once(account, _exchange if is_meta else _ask, fields=FIELDS)
+    except (Unclear, http.HttpError) as error:
+        raise ProviderError("retry", f"refresh: {_words(error)}") from error
+    return True
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, Unclear) else "no answer"
+
+
+def _ask(account: Account) -> dict[str, Any]:
+    url, client = _client_of(account)
+    body = {"grant_type": "refresh_token", "refresh_token": account.refresh_token, **client}
+    answer = http.post(url, data=body, total=10)
+    found = _decoded(answer)
+    if answer.status_code in (400, 401) or (found.get("error") and answer.status_code == 200):
+        code = str(found.get("error", ""))[:60]
+        if code == "invalid_grant":
+            raise ProviderError("token", code)
+        raise ProviderError("later", code, HELD_FOR, "kind")
+    return _tokens(answer, found, timedelta(hours=1))
+
+
+def _exchange(account: Account) -> dict[str, Any]:
+    """Exchange a token of Meta for one that lasts another sixty days."""
+    settings = config.settings()
+    asked = {
+        "grant_type": "fb_exchange_token", "client_id": settings.META_APP_ID,
+        "client_secret": settings.META_APP_SECRET, "fb_exchange_token": account.token,
+    }  # fmt: skip
+    base = account.base_url or settings.GRAPH_URL
+    answer = http.get(f"{base.rstrip('/')}/oauth/access_token", params=asked, total=10)
+    found = _decoded(answer)
+    error = found.get("error")
+    if answer.status_code in (400, 401) and isinstance(error, dict):
+        code = error.get("code")
+        if code == 190:
+            raise ProviderError("token", "meta 190")
+        raise ProviderError("later", f"meta {str(code)[:20]}", HELD_FOR, "kind")
+    return _tokens(answer, found, None)
+
+
+def _decoded(answer: http.Response) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Unclear(f"status {answer.status_code}")
+    return found
+
+
+def _tokens(
+    answer: http.Response, found: dict[str, Any], usual: timedelta | None
+) -> dict[str, Any]:
+    """Return the new values; ``usual`` is how long a token lasts that does not say it."""
+    if answer.status_code != 200 or not found.get("access_token"):
+        raise Unclear(f"status {answer.status_code}")
+    seconds = found.get("expires_in")
+    lasts = timedelta(seconds=seconds) if isinstance(seconds, int) else usual
+    return {
+        "token": str(found["access_token"]), "refresh_token": str(found.get("refresh_token") or ""),
+        "expires_at": None if lasts is None else now() + lasts,
+    }  # fmt: skip
+
+
+def _client_of(account: Account) -> tuple[str, dict[str, str]]:
+    """Return where the account's tokens are refreshed, and the project's own client there."""
+    settings = config.settings()
+    if account.channel == Channel.TIKTOK:
+        base = account.base_url or settings.TIKTOK_URL
+        return f"{base}/v2/oauth/token/", {
+            "client_key": settings.TIKTOK_CLIENT_KEY,
+            "client_secret": settings.TIKTOK_CLIENT_SECRET,
+        }
+    return settings.GOOGLE_TOKEN_URL, {
+        "client_id": settings.GOOGLE_CLIENT_ID, "client_secret": settings.GOOGLE_CLIENT_SECRET,
+    }  # fmt: skip
+
+
+def give_up(account: Account, code: str) -> None:
+    """Mark an account whose token the provider refuses, and say so once."""
+    rows = Account.objects.filter(pk=account.pk, status=Account.Status.CONNECTED)
+    # A token that was replaced meanwhile is not the one that was refused.
+    if Account.objects.get(pk=account.pk).token != account.token:
+        return
+    if rows.update(status=Account.Status.NEEDS_RECONNECT):
+        payload = {"account": str(account.pk), "code": code}
+        jobs.emit(
+            "publisher.account.needs_reconnect", payload, key=f"account:{account.pk}",
+            tenant=account.tenant,
+        )  # fmt: skip

@@ -1,0 +1,22 @@
+"""The tables of the publisher."""
+
+from __future__ import annotations
+
+from publisher.models.assets import Asset
+from publisher.models.planning import Approval, Comment, Member, Plan, PlanVersion, Slot
+from publisher.models.publishing import Account, Brand, Channel, Publication, PublicationEvent
+
+__all__ = [
+    "Account",
+    "Approval",
+    "Asset",
+    "Brand",
+    "Channel",
+    "Comment",
+    "Member",
+    "Plan",
+    "PlanVersion",
+    "Publication",
+    "PublicationEvent",
+    "Slot",
+]

@@ -1,0 +1,87 @@
+"""The jobs of the publisher: one kind per channel. They carry an id, and nothing of the post."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID
+
+import jobs
+from publisher.models import Channel
+
+
+class PublishFacebook(jobs.Payload, kind="publisher.meta_facebook"):
+    """Publish on a Facebook page."""
+
+    publication_id: UUID
+
+
+class PublishInstagram(jobs.Payload, kind="publisher.meta_instagram"):
+    """Publish on Instagram, or comment on what was published."""
+
+    publication_id: UUID
+
+
+class PublishStory(jobs.Payload, kind="publisher.meta_instagram_stories"):
+    """Publish an Instagram story."""
+
+    publication_id: UUID
+
+
+class PublishTikTok(jobs.Payload, kind="publisher.tiktok"):
+    """Publish a video on TikTok."""
+
+    publication_id: UUID
+
+
+class PublishYouTube(jobs.Payload, kind="publisher.youtube"):
+    """Publish a video on YouTube."""
+
+    publication_id: UUID
+
+
+class PublishGoogleBusiness(jobs.Payload, kind="publisher.google_business"):
+    """Publish on a Google Business Profile."""
+
+    publication_id: UUID
+
+
+class PublishWordPress(jobs.Payload, kind="publisher.wordpress_blog"):
+    """Publish on a WordPress blog."""
+
+    publication_id: UUID
+
+
+class Tell(jobs.Payload, kind="publisher.tell"):
+    """Mail one person about one event."""
+
+    topic: str
+    user: str
+    publication: UUID | None = None
+    account: UUID | None = None
+
+
+class Digest(jobs.Payload, kind="publisher.digest"):
+    """Mail the alerts of a day or a week to one person, or to all who manage a brand."""
+
+    period: Literal["daily", "weekly"]
+    user: str = ""
+
+
+Publish = (
+    PublishFacebook
+    | PublishInstagram
+    | PublishStory
+    | PublishTikTok
+    | PublishYouTube
+    | PublishGoogleBusiness
+    | PublishWordPress
+)
+PAYLOADS: dict[str, type[Publish]] = {
+    Channel.META_FACEBOOK: PublishFacebook,
+    Channel.META_INSTAGRAM: PublishInstagram,
+    Channel.META_INSTAGRAM_STORIES: PublishStory,
+    Channel.TIKTOK: PublishTikTok,
+    Channel.YOUTUBE: PublishYouTube,
+    Channel.GOOGLE_BUSINESS: PublishGoogleBusiness,
+    Channel.WORDPRESS_BLOG: PublishWordPress,
+}

@@ -1,0 +1,112 @@
+"""What each channel would make of a post: its score, its counter, failures and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from publisher import assets, connectors, services
+from publisher.connectors import facebook, google_business, instagram, tiktok, youtube
+from publisher.content import Content
+from publisher.drafts import LEFT_OUT, Draft
+from publisher.models import Asset, Brand, Channel
+
+FAILURE, WARNING = 25, 10
+NEAR = 0.8
+"""From which part of its limit on, a text is called long."""
+LIMITS: dict[str, int] = {
+    Channel.META_FACEBOOK: facebook.LIMIT, Channel.META_INSTAGRAM: instagram.LIMIT,
+    Channel.TIKTOK: tiktok.LIMIT, Channel.YOUTUBE: youtube.LIMIT,
+    Channel.GOOGLE_BUSINESS: google_business.LIMIT,
+}  # fmt: skip
+RATIOS: dict[str, tuple[float, float]] = {
+    Channel.META_FACEBOOK: (0.7, 1.91), Channel.META_INSTAGRAM: (0.8, 1.91),
+    Channel.TIKTOK: (0.55, 0.75), Channel.GOOGLE_BUSINESS: (0.8, 1.91),
+    Channel.YOUTUBE: (1.7, 1.9),
+}  # fmt: skip
+"""Between which ratios of width and height media are shown whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that a channel would refuse, or that may look wrong there."""
+
+    level: str
+    pointer: str
+    message: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one channel would make of a post."""
+
+    channel: str
+    length: int
+    limit: int | None
+    checks: list[Check]
+    preview: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def blocked(self) -> bool:
+        return any(one.level == "fail" for one in self.checks)
+
+    @property
+    def score(self) -> int:
+        lost = sum(FAILURE if one.level == "fail" else WARNING for one in self.checks)
+        return max(100 - lost, 0)
+
+
+def look(brand: Brand, draft: Draft, names: Iterable[str]) -> list[Seen]:
+    """Return what each channel would make of a post; raise Refused for an unknown channel."""
+    channels = dict.fromkeys(services.channel_of(name) for name in names)
+    return [_look(brand, draft, channel) for channel in channels]
+
+
+def _look(brand: Brand, draft: Draft, channel: str) -> Seen:
+    post = draft.on(channel)
+    failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand.pk)]
+    seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
+    if not failures:
+        post = assets.bound(brand.pk, post)
+        seen.checks += _warnings(draft, post, channel)
+        seen.preview = connectors.of(channel).preview(post)
+    return seen
+
+
+def length(channel: str, post: Content) -> int:
+    """Return the length of the text as the channel counts it."""
+    if channel == Channel.YOUTUBE:
+        return len(post.text.encode())
+    if channel == Channel.TIKTOK:
+        return len(post.text.encode("utf-16-le")) // 2
+    return len(post.text)
+
+
+def _warnings(draft: Draft, post: Content, channel: str) -> list[Check]:
+    limit = LIMITS.get(channel)
+    found = [
+        Check("warning", f"/content/{name}", "is left out on this channel")
+        for name in sorted(LEFT_OUT.get(channel, ()))
+        if getattr(draft, name) and not getattr(post, name)
+    ]
+    if limit is not None and length(channel, post) > NEAR * limit:
+        found.append(Check("warning", "/content/caption", f"is close to the limit of {limit}"))
+    return found + _of_media(post, channel)
+
+
+def _of_media(post: Content, channel: str) -> list[Check]:
+    known = Asset.objects.in_bulk([one.asset for one in post.media if one.asset])
+    found = []
+    for number, one in enumerate(post.media):
+        where = f"/content/media/{number}"
+        if one.kind == "image" and not one.alt_text:
+            found.append(Check("warning", f"{where}/alt_text", "has no alternative text"))
+        asset = known.get(one.asset) if one.asset else None
+        if asset is None or not asset.height or channel not in RATIOS:
+            continue
+        least, most = RATIOS[channel]
+        if not least <= (ratio := asset.width / asset.height) <= most:
+            words = f"has the ratio {ratio:.2f}; this channel shows {least} to {most} whole"
+            found.append(Check("warning", where, words))
+    return found

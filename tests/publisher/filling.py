@@ -1,0 +1,101 @@
+"""Brands, accounts and posts in every state, for the pages that show them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections
+
+from config.standins.publisher import Standin
+from jobs.testing import freeze_clock, run_jobs
+from publisher import clock, services, verbs
+from publisher.models import Account, Publication
+from tests.publisher import factories
+
+LONG = "Nuovo orario d'autunno: pane fresco dalle sette, anche la domenica. " * 8
+
+
+def fill(standin: Standin) -> dict[str, Any]:
+    """Ids of what the pages are about."""
+    brand = services.create_brand("acme-cafe", "Acme Café & Panificio Torinese", "Europe/Rome")
+    services.create_brand("nova", "Nova")
+    accounts = factories.accounts(brand, standin.url)
+    facebook, instagram = accounts["meta_facebook"], accounts["meta_instagram"]
+    made: dict[str, Any] = {"brand": brand.pk}
+    with freeze_clock() as time:
+        made["sent"] = _post(facebook, LONG)
+        made["reel"] = _post(instagram, "Il pane", ig_first_comment="Ordina su acme.test")
+        made["video"] = _post(accounts["youtube"], "Il forno")
+        for _ in range(4):
+            run_jobs(["publisher"])
+            time.tick(11)
+        standin.misbehave("POST /page/feed", "400")
+        made["failed"] = _post(facebook, "Refused")
+        standin.misbehave("POST /page/videos", "drop")
+        made["doubt"] = _post(facebook, "", media=[factories.VIDEO])
+        for _ in range(12):
+            run_jobs(["publisher"])
+            time.tick(60)
+        made["old"] = _post(facebook, "Old")
+        run_jobs(["publisher"])
+        Publication.objects.filter(pk=made["old"]).update(content={})
+        later = clock.now() + timedelta(days=3)
+        made["planned"] = services.schedule(
+            facebook, factories.post("meta_facebook", "Domani"), later
+        ).row.pk
+        cancelled = services.schedule(facebook, factories.post("meta_facebook", "No"), later).row
+        verbs.cancel(cancelled.pk, by="root", reason="a typo")
+        made["cancelled"] = cancelled.pk
+    made["comment"] = Publication.objects.get(parent=made["reel"]).pk
+    Account.objects.filter(channel="google_business").update(status="needs_reconnect")
+    made |= {name: accounts[name].pk for name in ("meta_facebook", "google_business", "tiktok")}
+    connections.close_all()
+    return made
+
+
+def _post(account: Account, text: str, **fields: Any) -> Any:
+    post = factories.post(account.channel, text, **fields)
+    return services.enqueue(account, post).row.pk
+
+
+def screens(ids: dict[str, Any]) -> dict[str, str]:
+    """Addresses below the admin, by name."""
+    post, account, brand = (f"publisher/{name}" for name in ("publication", "account", "brand"))
+    return {
+        "publications": f"{post}/",
+        "publications-in-doubt": f"{post}/?reason=in_doubt",
+        "publications-none": f"{post}/?q=nothing-has-this-key",
+        **{
+            f"publication-{name}": f"{post}/{ids[name]}/change/"
+            for name in (
+                "sent", "reel", "comment", "video", "failed", "doubt", "old", "planned",
+                "cancelled",
+            )
+        },
+        "publication-replay": f"{post}/{ids['failed']}/do/replay/",
+        "publication-settle": f"{post}/{ids['doubt']}/do/settle/",
+        "publication-cancel": f"{post}/{ids['planned']}/do/cancel/",
+        "publication-move": f"{post}/{ids['planned']}/do/move/",
+        "accounts": f"{account}/",
+        "account": f"{account}/{ids['meta_facebook']}/change/",
+        "account-lost": f"{account}/{ids['google_business']}/change/",
+        "account-schedule": f"{account}/{ids['meta_facebook']}/do/schedule/",
+        "account-reconnect": f"{account}/{ids['google_business']}/do/reconnect/",
+        "account-disable": f"{account}/{ids['tiktok']}/do/disable/",
+        "brands": f"{brand}/",
+        "brand": f"{brand}/{ids['brand']}/change/",
+        "brand-connect": f"{brand}/{ids['brand']}/do/connect/",
+        "brand-new": f"{brand}/do/create/",
+        "job-of-publication": f"jobs/job/{ids['sent']}/change/",
+    }  # fmt: skip
+
+
+_IDS = (
+    "brand", "sent", "reel", "comment", "video", "failed", "doubt", "old", "planned", "cancelled",
+    "meta_facebook", "google_business", "tiktok",
+)  # fmt: skip
+NAMES = list(screens(dict.fromkeys(_IDS, "")))
+"""Every screen."""
+DIFFERING = {"publications", "publication-sent", "publication-settle", "account", "brand"}
+"""One of each kind: enough where only the theme or the version of Django is another."""
