@@ -1,0 +1,247 @@
+"""The admin: uploads, documents with their stages, dead letters among them, and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+import jobs
+from fileproc import verbs
+from fileproc.errors import MESSAGES
+from fileproc.models import Batch, BatchStatus, File, FileStatus, Quota, StageRun
+from fileproc.permissions import QUEUES
+from fileproc.services import batches
+from fileproc.verbs import VIEW_BATCH, VIEW_FILE
+from jobs.admin import (
+    Act,
+    Column,
+    PlainAdmin,
+    Tab,
+    components,
+    moment,
+    principal,
+    register_panel,
+)
+
+LOOKS = {
+    FileStatus.REGISTERED: "blocked", FileStatus.UPLOADED: "pending", FileStatus.QUEUED: "pending",
+    FileStatus.EXTRACTING: "running", FileStatus.CHUNKING: "running",
+    FileStatus.EMBEDDING: "running", FileStatus.READY: "succeeded", FileStatus.FAILED: "failed",
+}  # fmt: skip
+BATCH_LOOKS = {
+    BatchStatus.PENDING_UPLOAD: "pending", BatchStatus.ACTIVE: "running",
+    BatchStatus.COMPLETED: "succeeded", BatchStatus.CANCELLED: "cancelled",
+    BatchStatus.EXPIRED: "expired",
+}  # fmt: skip
+
+
+class OwnedAdmin(PlainAdmin):
+    """A page that shows the rows of the owners whom the user may see."""
+
+    is_of_platform = False
+    needs = VIEW_FILE
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        who = principal(request)
+        return who.may(self.needs) and all(who.scope.covers(queue=queue) for queue in QUEUES)
+
+    def rows(self, request: HttpRequest) -> Any:
+        rows, scope = super().rows(request), principal(request).scope
+        return rows if scope.tenants is None else rows.filter(owner__in=scope.tenants)
+
+
+@admin.register(Batch)
+class BatchAdmin(OwnedAdmin):
+    """Uploads, with how far they are."""
+
+    needs = VIEW_BATCH
+    order = ("-created_at", "-id")
+    search = "owner"
+    search_words = gettext_lazy("A whole owner, such as user:1")
+    tabs = tuple(Tab(one.value, one.label, {"status": one}) for one in BatchStatus)
+    nothing = (
+        gettext_lazy("There is no upload yet"),
+        gettext_lazy("Uploads appear here as soon as somebody begins one."),
+    )
+    nouns = ("upload",)
+    audit_kind = "upload"
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Upload"), lambda b: str(b.pk)[:8]),
+            Column(_("Owner"), lambda b: b.owner),
+            Column(_("Documents"), _progress),
+            Column(_("Created"), moment("created_at"), "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: Batch) -> Sequence[tuple[Any, Any]]:
+        documents = f"{reverse('admin:fileproc_file_changelist')}?q={row.pk}"
+        counts = [(one.label, getattr(row, one.value)) for one in FileStatus]
+        return [
+            (_("Owner"), row.owner), (_("Documents"), _progress(row)),
+            *((label, n) for label, n in counts if n), (_("Revision"), row.revision),
+            (_("Created"), components.time_tag(row.created_at)),
+            (_("Expires"), components.time_tag(row.expires_at)),
+            (_("All of them"), format_html('<a href="{}">{}</a>', documents, _("Documents"))),
+        ]  # fmt: skip
+
+    def look(self, row: Batch) -> str:
+        return BATCH_LOOKS[BatchStatus(row.status)]
+
+
+def _progress(row: Batch) -> SafeString:
+    """Draw how many documents are ready and failed."""
+    words = _("%(ready)s ready, %(failed)s failed of %(all)s") % {
+        "ready": row.ready, "failed": row.failed, "all": row.file_count,
+    }  # fmt: skip
+    return format_html(
+        '<progress max="{}" value="{}" aria-label="{}"></progress> <span>{}</span>',
+        max(row.file_count, 1), row.processed_count, words, words,
+    )  # fmt: skip
+
+
+def _shown(request: HttpRequest, row: File, given: dict[str, Any]) -> HttpResponse:
+    text = verbs.show(row.pk, by=principal(request), reason=given["reason"])
+    page = admin.site._registry[File]
+    data = {
+        **page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
+        "jd_site": page.admin_site.name, "is_fullwidth": True, "title": row.name, "text": text,
+        "back": reverse("admin:fileproc_file_change", args=[row.pk]),
+    }  # fmt: skip
+    answer = TemplateResponse(request, "fileproc/text.html", data)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+@admin.register(File)
+class FileAdmin(OwnedAdmin):
+    """Documents, with their stages and why they failed."""
+
+    order = ("-created_at", "-id")
+    search = "batch_id"
+    search_words = gettext_lazy("The id of an upload")
+    tabs = tuple(Tab(one.value, one.label, {"status": one}) for one in FileStatus)
+    nothing = (
+        gettext_lazy("There is no document"),
+        gettext_lazy("Documents appear here as soon as somebody uploads them."),
+    )
+    nouns = ("document",)
+    acts = (
+        Act("retry", gettext_lazy("Retry…"),
+            lambda r, f, g: _do(verbs.retry, r, f, g, _("The document is retried.")),
+            lambda r, f: "" if f.status == FileStatus.FAILED else _("It has not failed."),
+            tone="primary", verb="document.retry"),
+        Act("show", gettext_lazy("Show text…"), _shown,
+            lambda r, f: "" if f.content_id else _("It has no text yet."),
+            lambda r, f: [_("The beginning of the text is shown once.")], verb="document.show"),
+        Act("delete", gettext_lazy("Delete…"),
+            lambda r, f, g: (
+                _do(verbs.delete, r, f, g, _("The document is deleted.")),
+                reverse("admin:fileproc_file_changelist"),
+            ),
+            consequences=lambda r, f: [_("Its content, text and vectors are removed.")],
+            tone="danger", verb="document.delete"),
+    )  # fmt: skip
+    audit_kind = "document"
+
+    def rows(self, request: HttpRequest) -> Any:
+        return super().rows(request).filter(deleted_at__isnull=True)
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Document"), lambda f: f.name),
+            Column(_("Owner"), lambda f: f.owner),
+            Column(_("Error"), lambda f: f.error_code, "jd-mono"),
+            Column(_("Size"), lambda f: filesizeformat(f.size), "jd-num"),
+            Column(_("Created"), moment("created_at"), "jd-quiet"),
+        )
+
+    def facts(self, request: HttpRequest, row: File) -> Sequence[tuple[Any, Any]]:
+        upload = reverse("admin:fileproc_batch_change", args=[row.batch_id])
+        error = f"{row.error_code}: {MESSAGES.get(row.error_code, '')}" if row.error_code else "—"
+        return [
+            (_("Owner"), row.owner), (_("Folder"), row.path or "—"),
+            (_("Size"), filesizeformat(row.size)), (_("Type"), row.type or "—"),
+            (_("Chunks"), row.chunk_count), (_("Error"), error),
+            (_("Isolation"), row.isolation or "—"),
+            (_("Warnings"), "; ".join(row.warnings) or "—"),
+            (_("Upload"), format_html('<a href="{}">{}</a>', upload, row.batch_id)),
+            (_("Created"), components.time_tag(row.created_at)), (_("Stages"), _stages(row)),
+        ]  # fmt: skip
+
+    def look(self, row: File) -> str:
+        return LOOKS[FileStatus(row.status)]
+
+
+def _do(function: Any, request: HttpRequest, row: File, given: dict[str, Any], done: str) -> str:
+    function(row.pk, by=principal(request), reason=given["reason"])
+    return done
+
+
+def _stages(row: File) -> SafeString:
+    runs = row.runs.order_by("pk")
+    return format_html_join(
+        SafeString("<br>"), '<a href="{}">{}</a> {} {} ({})',
+        ((reverse("admin:jobs_job_change", args=[run.job_id]), run.stage, run.outcome or "…",
+          run.error_code, run.attempts) for run in runs),
+    )  # fmt: skip
+
+
+@admin.register(Quota)
+class QuotaAdmin(OwnedAdmin):
+    """How much each owner stores, and may store."""
+
+    needs = VIEW_FILE
+    order = ("owner",)
+    search = "owner"
+    search_words = gettext_lazy("A whole owner, such as user:1")
+    nothing = (
+        gettext_lazy("There is no quota yet"),
+        gettext_lazy("An owner has one as soon as he uploads something."),
+    )
+    nouns = ("quota",)
+    audit_kind = "quota"
+
+    def columns(self, request: HttpRequest) -> Sequence[Column]:
+        return (
+            Column(_("Owner"), lambda q: q.owner),
+            Column(_("Bytes"), lambda q: _limit(q.bytes_limit), "jd-num"),
+            Column(_("Open uploads"), lambda q: _limit(q.batches_limit), "jd-num"),
+        )
+
+    def facts(self, request: HttpRequest, row: Quota) -> Sequence[tuple[Any, Any]]:
+        return [
+            (_("Bytes"), _limit(row.bytes_limit)),
+            (_("Used"), filesizeformat(batches.used_bytes(row.owner))),
+            (_("Open uploads"), _limit(row.batches_limit)),
+            (_("Open now"), batches.open_batches(row.owner)),
+        ]
+
+    def look(self, row: Quota) -> str:
+        return "active"
+
+
+def _limit(value: int | None) -> Any:
+    return _("default") if value is None else value
+
+
+@register_panel("fileproc.*", title=gettext_lazy("Document"), permission=VIEW_FILE)
+def document(request: HttpRequest, job: jobs.Job) -> str:
+    """Show the document on the page of its job."""
+    run = StageRun.objects.select_related("file").filter(job_id=job.pk).first()
+    who = principal(request)
+    if run is None or run.file.deleted_at or not who.scope.covers(run.file.owner):
+        return ""
+    url = reverse("admin:fileproc_file_change", args=[run.file_id])
+    label = FileStatus(run.file.status).label
+    return format_html('<a href="{}">{}</a> {}', url, run.file.name, label)

@@ -1,0 +1,132 @@
+"""Settings of the app: ``FILEPROC`` of Django's settings, and the limits that are fixed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+FILES_LIMIT = 500
+"""Files of one manifest, or of one bulk confirmation."""
+NAME_LIMIT = 255
+"""Bytes of a file name."""
+METADATA_LIMIT = 4096
+"""Bytes of a file's metadata, as JSON."""
+PAGES_LIMIT = 2000
+CHUNKS_LIMIT = 5000
+CHUNK_RANGE = (32, 2000)
+"""Tokens of a chunk that a batch may ask for."""
+TEXT_LIMIT = 20_000_000
+URL_LIFETIME = timedelta(minutes=60)
+BATCH_LIFETIME = timedelta(hours=24)
+IDLE_BATCH = timedelta(hours=1)
+"""A batch without an upload for so long does not count as open."""
+EMBEDDERS = ("auto", "minilm", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every key of ``FILEPROC``, with its default."""
+
+    EMBEDDER: str = "auto"
+    """``minilm``, ``none``, or ``auto``: MiniLM where it and pgvector are installed."""
+    CHUNK_TOKENS: int = 0
+    """Tokens of a chunk; 0: 200 with MiniLM, else 512."""
+    CHUNK_OVERLAP: int = -1
+    """Tokens that two chunks share; -1: 30 with MiniLM, else 50."""
+    PERMANENT_ATTEMPTS: int = 3
+    """Attempts at a file that cannot be read, whoever tries; 1 is enough."""
+    CONCURRENCY: Mapping[str, int] = field(
+        default_factory=lambda: {"extract": 8, "chunk": 5, "embed": 5}
+    )
+    """Jobs of each stage at once, over the whole fleet."""
+    RATES: Mapping[str, str] = field(
+        default_factory=lambda: {"extract": "100/m", "chunk": "50/m", "embed": "50/m"}
+    )
+    """Starts of each stage; an idle stage may use up a minute's worth at once."""
+    OWNER_EXTRACTS: int = 4
+    """Extractions of one owner at once."""
+    FILE_BYTES: int = 100 * 1024**2
+    """Size of the largest file."""
+    QUOTA_BYTES: int = 10 * 1024**3
+    """Bytes of all files of one owner, unless his quota says otherwise."""
+    QUOTA_BATCHES: int = 50
+    """Open batches of one owner, unless his quota says otherwise."""
+
+
+_KEYS = {f.name: f for f in fields(Settings)}
+STAGES = ("extract", "chunk", "embed")
+
+
+def parse(raw: object) -> Settings:
+    """Validate the settings; raise ImproperlyConfigured that names the key."""
+    if not isinstance(raw, Mapping):
+        raise ImproperlyConfigured(f"FILEPROC must be a dict, got {type(raw).__name__}")
+    for key in raw:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(str(key).upper(), _KEYS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ImproperlyConfigured(f"FILEPROC has no key {key!r}{hint}")
+    given = dict(raw)
+    for name in ("CONCURRENCY", "RATES"):
+        if name in given:
+            given[name] = _per_stage(name, given[name])
+    found = Settings(**given)
+    for problem in _problems(found):
+        raise ImproperlyConfigured(problem)
+    return found
+
+
+def _per_stage(name: str, given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or set(given) - set(STAGES):
+        raise ImproperlyConfigured(f"FILEPROC[{name!r}] must be a dict with keys of {STAGES}")
+    return {**getattr(Settings(), name), **given}
+
+
+def _problems(s: Settings) -> list[str]:
+    found = []
+    if s.EMBEDDER not in EMBEDDERS:
+        found.append(f"FILEPROC['EMBEDDER'] must be one of {', '.join(EMBEDDERS)}")
+    least = {
+        "CHUNK_TOKENS": 0, "CHUNK_OVERLAP": -1, "PERMANENT_ATTEMPTS": 1, "OWNER_EXTRACTS": 1,
+        "FILE_BYTES": 1, "QUOTA_BYTES": 0, "QUOTA_BATCHES": 0,
+    }  # fmt: skip
+    numbers: dict[str, Any] = {name: getattr(s, name) for name in least}
+    numbers |= {f"CONCURRENCY.{stage}": n for stage, n in s.CONCURRENCY.items()}
+    for name, value in numbers.items():
+        floor = least.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < floor:
+            found.append(f"FILEPROC[{name!r}] must be a whole number of at least {floor}")
+    if not found and s.CHUNK_TOKENS and s.CHUNK_OVERLAP >= s.CHUNK_TOKENS:
+        found.append("FILEPROC['CHUNK_OVERLAP'] must be less than CHUNK_TOKENS")
+    for stage, rate in s.RATES.items():
+        if not re.fullmatch(r"[1-9]\d{0,5}/\d*[smhd]", str(rate)):
+            found.append(f"FILEPROC['RATES'][{stage!r}] must be like '100/m'")
+    return found
+
+
+_current: Settings | None = None
+
+
+def settings() -> Settings:
+    """Return the current settings."""
+    global _current
+    if _current is None:
+        _current = parse(getattr(django_settings, "FILEPROC", {}))
+    return _current
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _current
+    if setting == "FILEPROC":
+        _current = None
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,125 @@
+"""Reading a stored file in a sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jobs
+from fileproc import config
+from fileproc.errors import FileError
+from fileproc.models import File
+from jobs import blobs, sandbox
+
+LIMITS = sandbox.Limits(memory=512 * 1024**2, cpu=60, wall=120)
+_CODES = {
+    "Encrypted": "ENCRYPTED", "Unsupported": "UNSUPPORTED_TYPE", "Bomb": "BOMB",
+    "Damaged": "DAMAGED", "TooLarge": "LIMIT_EXCEEDED", "Empty": "NO_TEXT",
+}  # fmt: skip
+_STATUSES = {
+    "oom": "BOMB", "cpu_limit": "TIMEOUT", "timeout": "TIMEOUT", "output_limit": "LIMIT_EXCEEDED",
+    "crashed": "CRASHED", "stopped": "CRASHED",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A private copy of a blob, with its checksums."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The text of a document."""
+
+    type: str
+    text: str
+    pages: list[int]
+    headings: list[list[Any]]
+    is_table: bool
+    warnings: list[str]
+    isolation: str
+
+
+@contextmanager
+def copy(file: File) -> Iterator[Copy]:
+    """Copy the blob that was confirmed; raise FileError if it is another one by now."""
+    sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+    store = blobs.store()
+    head = store.head(file.blob_key)
+    if head is None or (head.size, head.etag) != (file.size, file.blob_etag):
+        raise FileError("CONTENT_CHANGED")
+    with tempfile.NamedTemporaryFile(prefix="fileproc-") as target:
+        with store.read(file.blob_key) as pieces:
+            for piece in pieces:
+                size += len(piece)
+                sha256.update(piece)
+                md5.update(piece)
+                target.write(piece)
+        target.flush()
+        if size != file.size:
+            raise FileError("CONTENT_CHANGED")
+        if file.md5 and md5.hexdigest() != file.md5:
+            raise FileError("HASH_MISMATCH")
+        if file.sha256 and sha256.hexdigest() != file.sha256:
+            raise FileError("HASH_MISMATCH")
+        yield Copy(target.name, size, sha256.hexdigest())
+
+
+def read(ctx: jobs.Context, path: str, name: str) -> Found:
+    """Read a document; raise FileError, or Stopped when the attempt has to stop."""
+    options = {"name": name, "pages": config.PAGES_LIMIT, "limit": config.TEXT_LIMIT}
+    outcome = sandbox.run(
+        "fileproc.parsers.read", path, LIMITS, options=options, on_stop=ctx.on_stop
+    )
+    if outcome.status == "stopped":
+        ctx.checkpoint()
+    if outcome.status != "ok":
+        code = _CODES.get(outcome.type, "DAMAGED") if outcome.status == "error" else ""
+        raise FileError(code or _STATUSES[outcome.status])
+    try:
+        return _checked(outcome.value, outcome.isolation)
+    except (KeyError, TypeError, ValueError):
+        raise FileError("CRASHED") from None  # a file that took the parser over
+
+
+def _checked(value: Any, isolation: str) -> Found:
+    """Return what the parser has answered, of which nothing is trusted."""
+    text = value["text"]
+    if not isinstance(text, str) or len(text) > config.TEXT_LIMIT:
+        raise ValueError("text")
+    pages = [_place(place, text) for place in value["pages"][: config.PAGES_LIMIT]]
+    headings = [
+        [_place(place, text), max(1, min(int(level), 9)), str(title)[:200]]
+        for place, level, title in value["headings"]
+    ]
+    warnings = [str(one)[:200] for one in value["warnings"][:20]]
+    kind = str(value["type"])
+    if kind not in TYPES or pages != sorted(pages) or headings != sorted(headings):
+        raise ValueError("type")
+    return Found(kind, text, pages, headings, value["is_table"] is True, warnings, isolation)
+
+
+def _place(place: Any, text: str) -> int:
+    if not isinstance(place, int) or not 0 <= place <= len(text):
+        raise ValueError("place")
+    return place
+
+
+TYPES = ("pdf", "docx", "xlsx", "html", "md", "csv", "json", "txt")
+ENDINGS = {
+    ".pdf": "application/pdf",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".csv": "text/csv", ".tsv": "text/csv", ".txt": "text/plain", ".md": "text/markdown",
+    ".markdown": "text/markdown", ".html": "text/html", ".htm": "text/html",
+    ".json": "application/json",
+}  # fmt: skip
+"""Names of files that are taken, and what they are uploaded as."""

@@ -1,0 +1,146 @@
+"""``manage.py fileproc``: upload folders, see how they come through, search, check."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Count
+
+from fileproc import embedding, upkeep, vectors
+from fileproc.errors import Refused
+from fileproc.models import Batch, File
+from fileproc.schemas import of_hit
+from fileproc.services import batches, importing, search
+from fileproc.states import ENDED
+from jobs import sandbox
+
+OPEN_END = 3600
+
+
+class Command(BaseCommand):
+    help = "Upload documents, see how they come through, search them, check the installation."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        add = commands.add_parser("upload", help="upload what is new in a folder, or one file")
+        add.add_argument("path", type=Path)
+        add.add_argument("--retry-failed", action="store_true", help="retry files that failed")
+        add.add_argument("--wait", action="store_true", help="wait until every file has ended")
+        commands.add_parser("status", help="say how many files are where, and what failed")
+        find = commands.add_parser("search", help="search by words and by meaning")
+        find.add_argument("query")
+        find.add_argument("--mode", choices=search.MODES, default="hybrid")
+        find.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
+        for command in (add, commands.choices["status"], find):
+            command.add_argument(
+                "--owner", required=True, help="the tenant, such as user:1 or acme"
+            )
+            command.add_argument("--json", action="store_true", help="print JSON")
+        check = commands.add_parser("check", help="check model, vectors, sandbox and leftovers")
+        check.add_argument("--json", action="store_true", help="print JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['command']}")(options)
+        except Refused as error:
+            raise CommandError(str(error)) from None
+
+    def _upload(self, options: dict[str, Any]) -> None:
+        root, owner = options["path"].resolve(), options["owner"]
+        if not root.exists():
+            raise CommandError(f"{root}: there is no such file or folder")
+        counted: Counter[str] = Counter()
+        by = "manage.py fileproc upload"
+        for step in importing.upload(owner, root, by=by, retry_failed=options["retry_failed"]):
+            counted[step.result] += 1
+            if step.reason and not options["json"]:
+                self.stdout.write(f"{step.path}: {step.result}: {step.reason}")
+        if options["wait"]:
+            self._wait(owner)
+        told = {name: counted[name] for name in ("sent", "there", "retried", "failed", "refused")}
+        if options["json"]:
+            self.stdout.write(json.dumps(told))
+            return
+        self.stdout.write(", ".join(f"{n} {name}" for name, n in told.items()))
+        if counted["failed"]:
+            self.stdout.write("those that failed are tried again with --retry-failed")
+
+    def _wait(self, owner: str) -> None:
+        rows = File.objects.shown().filter(owner=owner).exclude(status__in=ENDED)
+        rows = rows.exclude(blob_etag="")
+        end = time.monotonic() + OPEN_END
+        while rows.exists():
+            if time.monotonic() > end:
+                raise CommandError("files are still being processed after an hour")
+            time.sleep(0.5)
+
+    def _status(self, options: dict[str, Any]) -> None:
+        rows = File.objects.shown().filter(owner=options["owner"])
+        counted = dict(rows.values_list("status").annotate(n=Count("pk")).order_by("status"))
+        errors = dict(
+            rows.filter(status="failed").values_list("error_code").annotate(n=Count("pk"))
+        )
+        told = {
+            "files": counted, "errors": errors,
+            "batches": Batch.objects.filter(owner=options["owner"]).count(),
+            "bytes": batches.used_bytes(options["owner"]),
+            "stuck": upkeep.stuck().filter(owner=options["owner"]).count(),
+        }  # fmt: skip
+        if options["json"]:
+            self.stdout.write(json.dumps(told))
+            return
+        if not counted:
+            self.stdout.write("there are no files")
+        for name, n in [*counted.items(), *((f"  {code}", n) for code, n in errors.items())]:
+            self.stdout.write(f"{name:<24} {n}")
+
+    def _search(self, options: dict[str, Any]) -> None:
+        if not 1 <= options["limit"] <= 50:
+            raise CommandError("--limit must be from 1 to 50")
+        found = search.search(
+            options["owner"], options["query"], mode=options["mode"], limit=options["limit"]
+        )
+        hits = [of_hit(hit) for hit in found.hits]
+        if options["json"]:
+            self.stdout.write(json.dumps({"mode": found.mode, "hits": hits}, default=str))
+            return
+        if found.mode != options["mode"]:
+            self.stdout.write(f"(searched by {found.mode})")
+        for hit in hits:
+            place = [hit["fileName"]]
+            if hit["pages"]:
+                first, last = hit["pages"]
+                place.append(f"page {first}" if first == last else f"pages {first}-{last}")
+            place += hit["headings"]
+            self.stdout.write(f"{hit['score']:.3f}  {' > '.join(place)}\n       {hit['snippet']}")
+        if not hits:
+            self.stdout.write("nothing was found")
+
+    def _check(self, options: dict[str, Any]) -> None:
+        why = vectors.create()
+        problem = ""
+        if embedding.model():
+            try:
+                embedding.embed(["a lighthouse"])
+            except embedding.Unavailable as error:
+                problem = str(error)
+        orphans = upkeep.orphans()
+        told = {
+            "model": embedding.model() or "none: search is by words only",
+            "vectors": why or "ready", "embedder": problem or "ready",
+            "sandbox": sandbox.isolation(), "orphaned blobs": len(orphans.blobs),
+            "files without blob": len(orphans.files),
+            "stuck files": upkeep.stuck().count(),
+        }  # fmt: skip
+        if options["json"]:
+            self.stdout.write(json.dumps(told))
+        else:
+            for name, value in told.items():
+                self.stdout.write(f"{name:<16} {value}")
+        if problem:
+            raise CommandError(f"the embedding model cannot be used: {problem}")

@@ -1,0 +1,1 @@
+"""Readers of documents. They run in a sandbox, without Django and without settings."""

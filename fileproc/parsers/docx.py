@@ -1,0 +1,72 @@
+"""Word documents: paragraphs and tables in their order, headings by their styles."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from typing import Any, BinaryIO
+
+from lxml import etree
+
+from fileproc.parsers.archives import checked
+from fileproc.parsers.text import Damaged, Text
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_LEVEL = re.compile(r"heading\s*(\d)", re.IGNORECASE)
+_SAFE: dict[str, Any] = {
+    "resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False,
+}  # fmt: skip
+
+
+def read(file: BinaryIO, text: Text) -> None:
+    try:
+        with checked(file) as archive:
+            levels = _levels(archive)
+            with archive.open("word/document.xml") as body:
+                _read_body(body, text, levels)
+    except (etree.XMLSyntaxError, zipfile.BadZipFile, KeyError, NotImplementedError, EOFError):
+        raise Damaged from None
+
+
+def _levels(archive: zipfile.ZipFile) -> dict[str, int]:
+    """Return the level of each style that is a heading, by its id."""
+    found: dict[str, int] = {}
+    try:
+        styles = archive.open("word/styles.xml")
+    except KeyError:
+        return found
+    with styles:
+        for _, style in etree.iterparse(styles, tag=_W + "style", **_SAFE):
+            name = style.find(_W + "name")
+            words = _LEVEL.match(name.get(_W + "val", "")) if name is not None else None
+            if words:
+                found[style.get(_W + "styleId", "")] = int(words[1])
+    return found
+
+
+def _read_body(body: Any, text: Text, levels: dict[str, int]) -> None:
+    line: list[str] = []
+    level = 0
+    for _, node in etree.iterparse(body, events=("end",), **_SAFE):
+        if node.tag == _W + "t":
+            line.append(node.text or "")
+        elif node.tag == _W + "tab":
+            line.append("\t")
+        elif node.tag in (_W + "br", _W + "cr"):
+            line.append("\n")
+        elif node.tag == _W + "pStyle":
+            level = levels.get(node.get(_W + "val", ""), 0)
+        elif node.tag == _W + "p":
+            _end_paragraph(text, "".join(line), level)
+            line, level = [], 0
+            node.clear()
+            while node.getprevious() is not None:
+                del node.getparent()[0]
+        elif node.tag == _W + "tr":
+            text.add("\n")
+
+
+def _end_paragraph(text: Text, words: str, level: int) -> None:
+    if level:
+        text.heading(level, words)
+    text.add(words + "\n\n" if words.strip() else "")

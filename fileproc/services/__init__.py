@@ -1,0 +1,1 @@
+"""What users and programs do with their documents."""

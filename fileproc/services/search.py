@@ -1,0 +1,226 @@
+"""Search by words and by meaning, in the documents of one owner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from fileproc import embedding, vectors
+from fileproc.errors import Refused
+from fileproc.languages import CONFIGURATIONS
+from fileproc.models import Batch, Chunk
+
+MODES = ("hybrid", "vector", "text")
+QUERY_LIMIT = 1000
+CANDIDATES = 60
+RRF = 10
+WEIGHTS = {"vector": 1.0, "text": 0.5}
+SNIPPET = 400
+NEIGHBOURS = 5
+
+_WANTED = """
+  f.owner = %(owner)s AND f.status = 'ready' AND f.deleted_at IS NULL
+  AND (%(batch)s::uuid IS NULL OR f.batch_id = %(batch)s)
+  AND (%(folders)s::uuid[] IS NULL OR f.folder_id = ANY(%(folders)s::uuid[]))
+  AND (%(type)s = '' OR f.type = %(type)s)
+  AND (%(metadata)s::jsonb IS NULL OR f.metadata @> %(metadata)s::jsonb)
+"""
+_SEEN = f"SELECT 1 FROM fileproc_file f WHERE f.content_id = c.content_id AND {_WANTED}"  # noqa: S608
+_BY_TEXT = f"""
+SELECT c.id, ts_rank_cd(c.words, q, 1) AS score
+FROM fileproc_chunk c, (
+  SELECT language, to_tsquery(language, nullif(
+    replace(plainto_tsquery(language, %(words)s)::text, ' & ', ' | '), '')) AS q
+  FROM unnest(%(languages)s::regconfig[]) AS language
+) AS asked
+WHERE c.words @@ q AND c.language = asked.language AND EXISTS ({_SEEN})
+ORDER BY score DESC, c.id LIMIT %(candidates)s
+"""  # noqa: S608 - nothing of a request is in it
+_BY_VECTOR = f"""
+SELECT v.chunk_id, 1 - (v.vector <=> %(vector)s::halfvec) AS score
+FROM {vectors.TABLE} v JOIN fileproc_chunk c ON c.id = v.chunk_id
+WHERE v.owner = %(owner)s AND EXISTS ({_SEEN})
+ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
+"""  # noqa: S608
+
+
+_INSIDE = """
+WITH RECURSIVE inside AS (
+  SELECT id FROM fileproc_folder WHERE id = %(folder)s AND owner = %(owner)s
+  UNION ALL SELECT f.id FROM fileproc_folder f JOIN inside ON f.parent_id = inside.id
+)
+SELECT id FROM inside
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A chunk before or after a hit, in the same document."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A piece of a document that answers the question."""
+
+    file_id: UUID
+    file_name: str
+    batch_id: UUID
+    type: str
+    score: float
+    text: str
+    pages: tuple[int, int] | None
+    headings: list[str]
+    start: int
+    end: int
+    number: int
+    neighbours: list[Neighbour] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits, best first, and how they were found."""
+
+    mode: str
+    hits: list[Hit]
+
+
+def search(
+    owner: str,
+    query: str,
+    *,
+    mode: str = "hybrid",
+    batch_id: UUID | None = None,
+    folder_id: UUID | None = None,
+    type: str = "",
+    metadata: str | None = None,
+    limit: int = 10,
+    min_score: float = 0.0,
+    neighbours: int = 0,
+) -> Found:
+    """Search an owner's documents; where there are no vectors, by words alone.
+
+    ``folder_id`` is a folder with those inside it. Each hit comes with so many ``neighbours``
+    before it, and as many after it.
+    """
+    query = query.replace("\x00", " ").strip()
+    if not query or len(query) > QUERY_LIMIT:
+        raise Refused("INVALID_REQUEST", f"must have 1 to {QUERY_LIMIT} characters", "q")
+    if mode not in MODES:
+        raise Refused("INVALID_REQUEST", f"must be one of {', '.join(MODES)}", "mode")
+    vector = _vector(query) if mode != "text" else None
+    used = mode if vector is not None else "text"
+    given: dict[str, Any] = {
+        "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
+        "folders": _inside(owner, folder_id), "languages": _languages(owner),
+        "candidates": max(CANDIDATES, limit * 3),
+        "vector": vectors.literal(vector) if vector is not None else "",
+    }  # fmt: skip
+    ranked: dict[str, list[tuple[int, float]]] = {}
+    if used != "vector":
+        ranked["text"] = _rows(_BY_TEXT, given)
+    if vector is not None:
+        ranked["vector"] = _rows(_BY_VECTOR, given, "SET LOCAL hnsw.iterative_scan = relaxed_order")
+    scores = _fused(ranked) if used == "hybrid" else dict(ranked[used])
+    best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    best = [(pk, score) for pk, score in best if score >= min_score][:limit]
+    return Found(used, _surrounded(_hits(best, given), neighbours))
+
+
+def _inside(owner: str, folder_id: UUID | None) -> list[UUID] | None:
+    """Return the owner's folder and all that are in it; None if none was asked for."""
+    if folder_id is None:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(_INSIDE, {"folder": folder_id, "owner": owner})
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def _languages(owner: str) -> list[str]:
+    codes = Batch.objects.filter(owner=owner).values_list("language", flat=True).distinct()
+    return [CONFIGURATIONS[code] for code in codes.order_by()]
+
+
+def _vector(query: str) -> bytes | None:
+    if not embedding.model() or not vectors.exists():
+        return None
+    try:
+        return embedding.embed([query])[0]
+    except embedding.Unavailable:
+        return None
+
+
+def _rows(statement: str, given: dict[str, Any], before: str = "") -> list[tuple[int, float]]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        if before:
+            cursor.execute(before)
+        cursor.execute(statement, given)
+        return [(int(pk), float(score)) for pk, score in cursor.fetchall()]
+
+
+def _fused(ranked: dict[str, list[tuple[int, float]]]) -> dict[int, float]:
+    """Fuse the lists by the ranks of their members; the best possible score is 1."""
+    most = sum(WEIGHTS.values()) / (RRF + 1)
+    scores: dict[int, float] = {}
+    for name, rows in ranked.items():
+        for rank, (pk, _) in enumerate(rows, 1):
+            scores[pk] = scores.get(pk, 0.0) + WEIGHTS[name] / (RRF + rank) / most
+    return scores
+
+
+def _hits(best: Sequence[tuple[int, float]], given: dict[str, Any]) -> list[tuple[int, Hit]]:
+    """Return the chunks with the newest file that has them, and their contents."""
+    statement = f"""
+    SELECT DISTINCT ON (c.id) c.id, c.content_id, f.id, f.name, f.batch_id, f.type, c.text,
+      c.first_page, c.last_page, c.headings, c.start, c."end", c.number
+    FROM fileproc_chunk c JOIN fileproc_file f ON f.content_id = c.content_id
+    WHERE c.id = ANY(%(ids)s) AND {_WANTED}
+    ORDER BY c.id, f.created_at DESC
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {**given, "ids": [pk for pk, _ in best]})
+        rows = {row[0]: row[1:] for row in cursor.fetchall()}
+    hits = []
+    for pk, score in best:
+        if pk in rows:  # else it was deleted meanwhile
+            content, file, name, batch, kind, text, first, last, headings, *place = rows[pk]
+            path = json.loads(headings) if isinstance(headings, str) else headings
+            pages = (first, last) if first else None
+            hit = Hit(file, name, batch, kind, round(score, 4), text, pages, path, *place)
+            hits.append((content, hit))
+    return hits
+
+
+def _surrounded(hits: Sequence[tuple[int, Hit]], count: int) -> list[Hit]:
+    """Return the hits with so many chunks before and after each."""
+    if not count or not hits:
+        return [hit for _, hit in hits]
+    near = Q()
+    for content, hit in hits:
+        around = range(max(hit.number - count, 0), hit.number + count + 1)
+        near |= Q(content=content, number__in=list(around))
+    found: dict[int, list[Neighbour]] = {}
+    rows = Chunk.objects.filter(near).order_by("number")
+    for content, number, text, start, end in rows.values_list(
+        "content", "number", "text", "start", "end"
+    ):
+        found.setdefault(content, []).append(Neighbour(number, text, start, end))
+    return [
+        replace(
+            hit,
+            neighbours=[
+                one for one in found.get(content, ()) if 0 < abs(one.number - hit.number) <= count
+            ],
+        )
+        for content, hit in hits
+    ]

@@ -1,0 +1,174 @@
+"""What surrounds the work of every stage: taking it over, finishing it, noting its failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+import jobs
+from fileproc import config, embedding, pipeline_version, states
+from fileproc.errors import PERMANENT, FileError
+from fileproc.models import BatchStatus, Content, File, FileStatus, Stage, StageRun
+from jobs.effects import CircuitOpen
+
+WAIT = 1.0
+"""Seconds after which a file asks again whether an equal one is ready."""
+PATIENCE = timedelta(hours=24)
+"""How long a file waits for an embedding model that is not available."""
+
+
+def begin(ctx: jobs.Context, file_id: UUID, stage: Stage) -> File | None:
+    """Take over a stage of a file; return None where there is nothing to do any more.
+
+    Refuses jobs that are not the file's own. A file that failed, and whose job somebody has
+    retried, walks back through the queue.
+    """
+    with transaction.atomic():
+        ctx.fence()
+        run = StageRun.objects.select_related("file").filter(job_id=ctx.job_id).first()
+        if run is None or run.file_id != file_id or run.stage != stage:
+            raise jobs.Unrecoverable("this job belongs to no stage of that file")
+        if run.file.owner != ctx.tenant:
+            raise jobs.Unrecoverable("this job belongs to another tenant")
+        file = states.lock(run.file.batch_id, file_id)
+        if file is None or file.batch.status == BatchStatus.CANCELLED:
+            return None
+        wanted = states.STATE_OF[stage]
+        if file.status == FileStatus.FAILED:
+            back_to_queue(file, stage, by=f"job {ctx.job_id}")
+        if file.status == FileStatus.QUEUED and (file.resume_stage or Stage.EXTRACT) == stage:
+            states.files.move(file, wanted, by="worker", resume_stage="")
+        elif file.status != wanted:
+            if _is_past(file.status, wanted):
+                _end(run.pk, "done")
+                return None
+            raise jobs.Snooze(WAIT)
+        StageRun.objects.filter(pk=run.pk).update(
+            attempts=ctx.failures + 1, started_at=run.started_at or timezone.now(), outcome="",
+            ended_at=None,
+        )  # fmt: skip
+    return file
+
+
+def back_to_queue(file: File, stage: Stage, *, by: str) -> None:
+    """Queue a failed and locked file again, to be resumed at the stage."""
+    states.files.move(
+        file, FileStatus.QUEUED, by=by, resume_stage=stage, error_code="", error_stage="",
+        ended_at=None,
+    )  # fmt: skip
+
+
+def _is_past(status: str, wanted: FileStatus) -> bool:
+    way = [*states.STATE_OF.values(), FileStatus.READY]
+    return status in way and way.index(FileStatus(status)) > way.index(wanted)
+
+
+def finish(
+    ctx: jobs.Context, file: File, write: Callable[[], dict[str, Any]], path: list[FileStatus]
+) -> bool:
+    """Write the output of a stage and move the file along the path, in one transaction.
+
+    ``write`` returns the columns of the file that change with the move. Nothing is written if the
+    file was deleted or has failed meanwhile.
+    """
+    with transaction.atomic():
+        ctx.fence()
+        fresh = states.lock(file.batch_id, file.pk)
+        if fresh is None or fresh.status != file.status:
+            return False
+        fields = write()
+        states.files.walk(fresh, path, by="worker", **fields)
+        _end(StageRun.objects.get(job_id=ctx.job_id).pk, "done")
+    return True
+
+
+def claim(ctx: jobs.Context, file: File, sha256: str) -> Content | None:
+    """Return the content that the file is to be processed for; None if an equal one was ready.
+
+    Equal bytes of an owner are processed once: while another file is at it, this one waits, and
+    takes over if that fails or is deleted.
+    """
+    with transaction.atomic():
+        ctx.fence()
+        fresh = states.lock(file.batch_id, file.pk)
+        if fresh is None or fresh.status != file.status:
+            return None
+        content = _content(fresh, sha256)
+        if content.is_ready:
+            share(fresh, content)
+            return None
+        if content.holder not in (None, file.pk) and _is_at_work(content.holder):
+            raise jobs.Snooze(WAIT)
+        Content.objects.filter(pk=content.pk).update(holder=file.pk)
+        File.objects.filter(pk=file.pk).update(content=content, sha256=sha256)
+        file.content, file.sha256 = content, sha256
+    return content
+
+
+def share(file: File, content: Content) -> None:
+    """Make a locked file ready with what an equal one has produced."""
+    way = [FileStatus.EXTRACTING, FileStatus.CHUNKING, FileStatus.EMBEDDING, FileStatus.READY]
+    states.files.walk(
+        file, way[way.index(FileStatus(file.status)) + 1 :], by="worker", content=content,
+        sha256=content.sha256, type=content.type, warnings=content.warnings,
+        chunk_count=content.chunks.count(), ended_at=timezone.now(),
+    )  # fmt: skip
+
+
+def _content(file: File, sha256: str) -> Content:
+    version = pipeline_version.of(file.batch)
+    key: dict[str, Any] = {"owner": file.owner, "sha256": sha256, "pipeline": version}
+    try:
+        with transaction.atomic():
+            Content.objects.get_or_create(**key)
+    except IntegrityError:
+        pass  # another file was faster
+    return Content.objects.select_for_update().get(**key)
+
+
+def _is_at_work(file_id: UUID | None) -> bool:
+    rows = File.objects.shown().filter(status__in=states.PROCESSING)
+    return file_id is not None and rows.filter(pk=file_id).exists()
+
+
+def _end(run_id: int, outcome: str, code: str = "") -> None:
+    StageRun.objects.filter(pk=run_id).update(
+        outcome=outcome, error_code=code, ended_at=timezone.now()
+    )
+
+
+def note(ctx: jobs.Context, code: str) -> None:
+    """Write down why an attempt failed, for the case that it was the last one."""
+    with transaction.atomic():
+        ctx.fence()
+        StageRun.objects.filter(job_id=ctx.job_id).update(error_code=code)
+
+
+def surrender(ctx: jobs.Context, error: FileError) -> Exception:
+    """Note a fault of the file; return what the handler raises, as often as the settings say."""
+    note(ctx, error.code)
+    tries = config.settings().PERMANENT_ATTEMPTS
+    if error.code in PERMANENT and ctx.failures + 1 >= tries:
+        return jobs.Unrecoverable(str(error))
+    return error
+
+
+def wait_for_embedder(ctx: jobs.Context, error: Exception) -> Exception:
+    """Return what the handler raises while the model is not available: it waits, for a day."""
+    run = StageRun.objects.get(job_id=ctx.job_id)
+    if run.started_at is not None and timezone.now() - run.started_at > PATIENCE:
+        note(ctx, "EMBEDDER_UNAVAILABLE")
+        return jobs.Unrecoverable("the embedding model was not available for a day")
+    if isinstance(error, CircuitOpen):
+        return error
+    ctx.log.error("the embedding model is not available: %s", error)
+    try:
+        embedding.breaker.raise_if_open()
+    except CircuitOpen as circuit:
+        return circuit
+    return jobs.Snooze(embedding.breaker.open_for)

@@ -1,0 +1,93 @@
+"""The table of vectors, which needs pgvector and is made where that is installed.
+
+Django's models do not know it: a project without pgvector has no such table.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
+
+from fileproc.embedding import DIMENSIONS
+
+log = logging.getLogger("fileproc")
+TABLE = f"fileproc_minilm_{DIMENSIONS}"
+LEAST_VERSION = (0, 8)
+_CREATE = f"""
+CREATE TABLE IF NOT EXISTS {TABLE} (
+    chunk_id bigint PRIMARY KEY,
+    owner text NOT NULL,
+    vector halfvec({DIMENSIONS}) NOT NULL
+);
+CREATE INDEX IF NOT EXISTS {TABLE}_near ON {TABLE} USING hnsw (vector halfvec_cosine_ops);
+"""
+_known: dict[str, bool] = {}
+
+
+def exists() -> bool:
+    """Return whether there is a table of vectors; asked until there is one."""
+    name = str(connections["default"].settings_dict["NAME"])
+    if not _known.get(name):
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [TABLE])
+            _known[name] = bool(cursor.fetchone()[0])
+    return _known[name]
+
+
+def after_migrate(using: str, **_: Any) -> None:
+    """Make the table after each ``migrate``, where the server has pgvector."""
+    if using == "default":
+        create()
+
+
+def create() -> str:
+    """Make the table; return why that is not possible, or nothing."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
+        found = cursor.fetchone()
+    if found is None:
+        return "this PostgreSQL has no pgvector"
+    if tuple(map(int, found[0].split(".")[:2])) < LEAST_VERSION:
+        return f"pgvector {found[0]} is older than 0.8"
+    try:
+        with transaction.atomic(), connections["default"].cursor() as cursor:
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            cursor.execute(_CREATE)
+    except DatabaseError as error:
+        reason = str(error).splitlines()[0]
+        log.warning("no table of vectors: %s", reason)
+        return reason
+    return ""
+
+
+def write(owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Store the vectors of chunks, in the caller's transaction."""
+    given = [(chunk_id, owner, literal(vector)) for chunk_id, vector in rows]
+    with connections["default"].cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {TABLE} (chunk_id, owner, vector) "  # noqa: S608
+            "VALUES (%s, %s, %s::halfvec) "
+            "ON CONFLICT (chunk_id) DO UPDATE SET vector = excluded.vector",
+            given,
+        )  # fmt: skip
+
+
+def delete_of(content_id: int) -> None:
+    """Delete the vectors of a content's chunks, in the caller's transaction."""
+    if exists():
+        with connections["default"].cursor() as cursor:
+            cursor.execute(
+                f"DELETE FROM {TABLE} WHERE chunk_id IN "  # noqa: S608
+                "(SELECT id FROM fileproc_chunk WHERE content_id = %s)",
+                [content_id],
+            )
+
+
+def literal(vector: bytes) -> str:
+    """Return the vector as PostgreSQL reads it."""
+    numbers = struct.unpack(f"<{len(vector) // 2}e", vector)
+    return f"[{','.join(f'{number:.6g}' for number in numbers)}]"

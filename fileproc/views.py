@@ -1,0 +1,29 @@
+"""The page on which people upload and search."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_GET
+
+from fileproc import config, extraction
+from fileproc.permissions import owner_of_user
+
+
+@require_GET
+@login_required(login_url="fileproc:login")
+@ensure_csrf_cookie
+def page(request: HttpRequest) -> HttpResponse:
+    """Show the page; it talks to the upload API as the user who is logged in."""
+    shown = {
+        "api": reverse("uploads-api:api-root"),
+        "owner": owner_of_user(request.user.pk),
+        "endings": sorted(extraction.ENDINGS),
+        "most": config.settings().FILE_BYTES,
+    }
+    answer = render(request, "fileproc/page.html", shown)
+    answer["Cache-Control"] = "no-store"
+    return answer

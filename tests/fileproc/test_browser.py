@@ -1,0 +1,98 @@
+"""The page for uploads in a real browser, on a real server with real workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import browser
+from tests.browser.test_screens import PICTURES, RULES, complaints
+from tests.fileproc import documents
+from tests.fileproc.site import FAST, Site
+from tests.integration.fleet import Fleet
+from tests.wait import wait_until
+
+__all__ = ["browser"]  # a fixture
+PATIENCE = 120_000
+
+
+def folder_of(root: Path, count: int) -> Path:
+    """A folder with documents in folders, one that is broken, and one that is left out."""
+    folder = root / "papers"
+    for n in range(count):
+        place = folder / f"part{n % 3}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"note{n}.md").write_text(f"# Note {n}\n\nThe lamp number {n} burns.\n")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    (folder / "keeper.pdf").write_bytes(documents.pdf())
+    (folder / "program.exe").write_bytes(b"MZ")
+    return folder
+
+
+def log_in(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/uploads/")
+    page.get_by_label("User name").fill("ana")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("User name").fill("ana")
+    page.get_by_label("Password").fill("lighthouse")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("There is no upload yet.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("width", "count"),
+    [
+        pytest.param(1440, 60, marks=pytest.mark.browser),
+        pytest.param(390, 60, marks=pytest.mark.browser),
+        pytest.param(1440, 600, marks=pytest.mark.soak),
+    ],
+)
+def test_a_folder_is_uploaded_again_after_a_reload_and_searched(
+    browser: Browser, fleet: Fleet, tmp_path: Path, width: int, count: int
+) -> None:
+    site = Site(fleet, tmp_path, debug="on", settings=FAST)
+    site.worker()
+    folder = folder_of(tmp_path, count)
+    context = browser.new_context(viewport={"width": width, "height": 900}, locale="en-GB")
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    found = complaints(page)
+    log_in(page, site)
+    page.locator("#folder").set_input_files(folder)
+    page.get_by_text("left out").wait_for()
+    wait_until(lambda: page.evaluate("document.getElementById('bar').value") > 8)
+    page.reload()  # in the middle of it
+    page.locator("#folder").set_input_files(folder)
+    patience = PATIENCE * count / 60
+    expect(page.locator("#told")).to_contain_text("Everything has been uploaded", timeout=patience)
+    batches = page.locator("#batches summary")
+    expect(batches).to_have_count(-(-(count + 2) // 500))
+    for summary in batches.all():
+        expect(summary).to_contain_text(re.compile(r"(\d+) / \1\b"), timeout=patience)
+    summary = batches.filter(has_text="1 failed")
+    if count == 60:
+        expect(summary).to_contain_text("62 / 62")
+        expect(summary).to_contain_text("61 ready")
+    summary.click()
+    expect(page.get_by_text("the document is damaged and cannot be read (DAMAGED)")).to_be_visible()
+    page.get_by_label("What to look for").fill("who repairs the lamp before a storm?")
+    page.locator("#search button").click()
+    hit = page.locator("#hits li").first
+    expect(hit).to_contain_text("keeper.pdf · page 1")
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"fileproc-{width}-{count}.png", full_page=True)
+    wrong = [one["id"] for one in Axe().run(page, options=RULES).response["violations"]]
+    context.close()
+    assert wide <= 0
+    assert wrong == []
+    assert found == []
+    rows = fleet.query("SELECT status, count(*) FROM fileproc_file GROUP BY 1 ORDER BY 1")
+    assert rows == [("failed", 1), ("ready", count + 1)]
+    assert fleet.value("SELECT count(DISTINCT (path, name)) FROM fileproc_file") == count + 2

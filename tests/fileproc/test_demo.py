@@ -1,0 +1,23 @@
+"""The scenes of the demo."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.demo.fileproc import DocumentAct
+from jobs import demo
+from tests.fileproc.conftest import process
+
+pytestmark = pytest.mark.django_db
+TITLES = {"a document, uploaded and found", "a document that unpacks to 400 MB", "a broken PDF"}
+
+
+def test_every_scene_ends_as_it_should() -> None:
+    acts = [kind("m", "") for kind in demo.of_apps() if issubclass(kind, DocumentAct)]
+    assert {act.title for act in acts} == TITLES
+    for act in acts:
+        act.begin()
+    assert not any(act.is_over() for act in acts)
+    process()
+    assert all(act.is_over() for act in acts)
+    assert [act.verdict() for act in acts if not act.verdict()[0]] == []

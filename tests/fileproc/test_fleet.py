@@ -1,0 +1,136 @@
+"""The curl sessions of the contract against real servers, and workers that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fileproc import documents
+from tests.fileproc.site import FAST, Site
+from tests.integration.fleet import Fleet
+from tests.wait import wait_until
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture
+def site(fleet: Fleet, tmp_path: Path) -> Site:
+    return Site(fleet, tmp_path)
+
+
+@slow
+def test_one_file_ends_ready_and_is_found(site: Site) -> None:
+    site.worker()
+    batch = site.batch(1)
+    file = site.upload(batch, "test.pdf", documents.pdf())
+    site.await_end(batch, 1)
+    assert site.status(file) == "ready"
+    found = site.call("POST", "/search", {"q": "who repairs the lamp"})
+    mode = "hybrid" if site.has_vectors() else "text"
+    assert found["mode"] == mode and found["hits"][0]["fileId"] == file
+    wait_until(lambda: site.completions(batch) == [1], message="the end of the batch is told")
+
+
+@slow
+def test_25_files_all_end_and_their_stages_are_in_order(site: Site) -> None:
+    site.worker()
+    batch = site.batch(25)
+    for n in range(25):
+        data = documents.pdf(f"Page {n} about lamps.") if n % 5 else b"%PDF-1.4 broken"
+        site.upload(batch, f"test{n}.pdf", data)
+    assert site.await_end(batch, 25, 120) == {"total": 25, "ready": 20, "failed": 5}
+    wait_until(lambda: site.completions(batch) == [1], message="the end of the batch is told")
+    moves: dict[str, list[str]] = {}
+    for payload, _ in site.fleet.query(
+        "SELECT payload, position FROM jobs_feed WHERE topic = 'file:status-changed' "
+        "ORDER BY position"
+    ):
+        moves.setdefault(payload["fileId"], []).append(payload["to"])
+    whole = ["uploaded", "queued", "extracting", "chunking", "embedding", "ready"]
+    failed = ["uploaded", "queued", "extracting", "failed"]
+    assert Counter(map(tuple, moves.values())) == {tuple(whole): 20, tuple(failed): 5}
+
+
+@slow
+def test_a_killed_worker_delays_its_files_and_loses_none(site: Site) -> None:
+    fleet, workers = site.fleet, [site.worker(), site.worker()]
+    batch = site.batch(20)
+    for n in range(20):
+        text = " ".join(f"Word {n}-{k}." for k in range(300))
+        site.upload(batch, f"test{n}.pdf", documents.pdf(*[text] * 20))
+    killed = 0
+
+    def is_over() -> bool:
+        nonlocal killed
+        running = fleet.value(
+            "SELECT count(*) FROM jobs_job WHERE state = 'running' AND kind IN "
+            "('fileproc.extract', 'fileproc.chunk', 'fileproc.embed')"
+        )
+        ended = fleet.value("SELECT count(*) FROM fileproc_file WHERE ended_at IS NOT NULL")
+        if killed < 4 and running and ended >= 4 * killed:
+            for pid in fleet.executors(workers[killed % 2]):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed += 1
+        return bool(sum(site.summary(batch).values()) == 40)
+
+    wait_until(is_over, 150, 0.02, "all 20 files end")
+    assert killed == 4
+    assert site.summary(batch) == {"total": 20, "ready": 20, "failed": 0}
+    wait_until(lambda: site.completions(batch) == [1], message="the end of the batch is told")
+    stray = site.has_vectors() and fleet.value(
+        "SELECT count(*) FROM fileproc_chunk c WHERE NOT EXISTS "
+        "(SELECT FROM fileproc_minilm_384 v WHERE v.chunk_id = c.id)"
+    )
+    assert stray == 0
+
+
+@slow
+def test_a_broken_file_is_a_dead_letter_within_20_seconds_and_is_retried(site: Site) -> None:
+    site.worker()
+    batch = site.batch(1)
+    file = site.upload(batch, "test.pdf", b"%PDF-1.4 broken")
+    wait_until(lambda: site.call("GET", "/dlq")["entries"], 60, 0.2, "there is a dead letter")
+    [entry] = site.call("GET", "/dlq")["entries"]
+    assert (entry["fileId"], entry["stage"], entry["attempts"]) == (file, "extracting", 3)
+    wait_until(lambda: site.status(file) == "failed", message="the file has failed")
+    assert site.call("POST", f"/dlq/{file}/retry") == {"success": True}
+    assert site.status(file) in ("queued", "extracting")
+    wait_until(lambda: site.completions(batch) == [1, 2], 60, 0.2, "it fails once more")
+
+
+@slow
+def test_a_paused_queue_holds_files_back_and_loses_none(site: Site) -> None:
+    site.worker()
+    scope = "queue:file-chunk"
+    site.run("jobs", "pauses", "pause", scope, "--reason=a test")
+    batch = site.batch(3)
+    files = [site.upload(batch, f"{n}.pdf", documents.pdf(f"Lamp {n}")) for n in range(3)]
+    wait_until(lambda: {site.status(file) for file in files} == {"chunking"}, 60, 0.2)
+    site.run("jobs", "pauses", "resume", scope, "--reason=a test")
+    assert site.await_end(batch, 3) == {"total": 3, "ready": 3, "failed": 0}
+
+
+@pytest.mark.soak
+def test_a_folder_of_200_is_uploaded_by_command_and_sent_once(fleet: Fleet, tmp_path: Path) -> None:
+    site = Site(fleet, tmp_path, settings=FAST)
+    site.worker()
+    folder = tmp_path / "papers"
+    for n in range(200):
+        place = folder / f"part{n % 7}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{n}.txt").write_text(f"Lamp {n} burns.")
+    for sent, there in ((200, 0), (0, 200)):
+        command = ("fileproc", "upload", str(folder), "--owner=acme", "--wait", "--json")
+        program = fleet.manage("upload", *command, **site.options)
+        assert program.ended(180) == 0, program.logged()
+        told = {"sent": sent, "there": there, "retried": 0, "failed": 0, "refused": 0}
+        assert json.dumps(told) in program.logged()
+    rows = fleet.query("SELECT status, count(*) FROM fileproc_file GROUP BY 1")
+    assert rows == [("ready", 200)]
