@@ -1,0 +1,1 @@
+"""The AI service: indicators, labels and sentences, over signed requests."""
