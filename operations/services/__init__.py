@@ -1,0 +1,1 @@
+"""What the project, the API and the admin call."""

@@ -1,0 +1,88 @@
+"""Running a sync as a job: stops become those of the job, and the run is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+import jobs
+from operations import mirror, payloads, running
+from operations.config import settings
+from operations.models import Operation, Outcome, Phase, SyncRun, SyncState
+from operations.progress import Progress
+from operations.sync import SYNCS, ExportInvalid, Result, SyncStopped
+
+
+def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
+    """Run a sync, from its downloaded export if it was preempted after that."""
+    row = running.begin(ctx, task)
+    if row.phase == Phase.COMPLETED:
+        return {"success": True, "data": row.result}
+    with transaction.atomic():
+        ctx.fence()
+        record, _made = SyncRun.objects.get_or_create(
+            operation=row, defaults={"agent": row.agent, "tenant": row.tenant, "type": row.type}
+        )
+    with running.attempt(ctx, row):
+        try:
+            found = SYNCS[row.type](
+                mirror.Store(ctx, row, lambda: _download(ctx, row, record)), row.agent_id,
+                Progress(ctx, row), ctx.should_stop,
+            )  # fmt: skip
+        except SyncStopped:
+            ctx.checkpoint()
+            raise
+        except ExportInvalid as error:
+            _fail(ctx, row, record, error.code)
+            raise jobs.Unrecoverable(error.code) from None
+    result = _finish(ctx, row, record, found)
+    mirror.forget_export(row)
+    return result
+
+
+def _download(ctx: jobs.Context, row: Operation, record: SyncRun) -> Iterator[bytes]:
+    found = settings()
+    seconds = min(found.EXPORT_TIMEOUT, found.timeout(row.type))
+    with running.session(ctx, row.agent, found.EXPORT_LIMIT, seconds) as erp:
+        record.downloads += 1
+        record.save(update_fields=["downloads"])
+        yield from erp.export(row.type)
+
+
+def _fail(ctx: jobs.Context, row: Operation, record: SyncRun, code: str) -> None:
+    with transaction.atomic():
+        ctx.fence()
+        record.outcome, record.error_code, record.ended_at = Outcome.FAILED, code, timezone.now()
+        record.save()
+        row.error_code = code
+        row.save(update_fields=["error_code"])
+
+
+def _finish(
+    ctx: jobs.Context, row: Operation, record: SyncRun, found: Result
+) -> dict[str, Any]:  # fmt: skip
+    now = timezone.now()
+    record.outcome = Outcome.HELD if found.held else Outcome.DONE
+    record.processed, record.rejected_count = found.processed, found.rejected_count
+    record.new, record.updated = record.new + found.new, record.updated + found.updated
+    record.deleted, record.held = record.deleted + found.deleted, found.held
+    record.rejected = [[number, list(columns)] for number, columns in found.rejected]
+    record.error_code, record.ended_at = "", now
+    result = {
+        "processed": record.processed, "new": record.new, "updated": record.updated,
+        "deleted": record.deleted, "rejected": record.rejected_count, "held": len(found.held),
+    }  # fmt: skip
+    with transaction.atomic():
+        ctx.fence()
+        SyncRun.objects.filter(
+            agent=row.agent, type=row.type, outcome=Outcome.HELD
+        ).exclude(pk=row.pk).update(outcome=Outcome.REPLACED)  # fmt: skip
+        record.save()
+        SyncState.objects.update_or_create(
+            agent=row.agent, type=row.type,
+            defaults={"succeeded_at": now, "failures": 0, "paused_until": None},
+        )  # fmt: skip
+        return running.complete(ctx, row, result)

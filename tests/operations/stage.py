@@ -1,0 +1,38 @@
+"""Enqueues and stops operations in a process of a fleet; one JSON request and answer per line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import django
+
+
+def answer(request: dict[str, Any]) -> Any:
+    """Carry out ``ask``, or a verb on an operation or an agent."""
+    from operations import verbs
+    from operations.errors import Refused
+    from operations.models import Agent
+    from tests.operations import factories
+
+    try:
+        if "ask" in request:
+            made = []
+            for agent, type, data in request["ask"]:
+                if not Agent.objects.filter(pk=agent).exists():
+                    factories.agent(agent)
+                made.append(str(factories.ask(type, data, agent).pk))
+            return made
+        verb = getattr(verbs, request["verb"])
+        options = {"by": "tests", "reason": "a test", **request.get("options", {})}
+        return str(verb(request["target"], *request.get("given", []), **options))
+    except Refused as refused:
+        return {"refused": refused.message}
+
+
+if __name__ == "__main__":
+    django.setup()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
