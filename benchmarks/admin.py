@@ -82,6 +82,7 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
         DeadLetter,
         Effect,
         Limiter,
+        Meter,
         Outbox,
         Webhook,
         WebhookDelivery,
@@ -114,18 +115,20 @@ def beside(b: Bench, size: int) -> dict[str, Any]:
         small.add(Noop())
     hook = Webhook.objects.create(
         tenant="tenant-1", name="Shop", url="https://shop.example.com/hooks", topics=["order.*"],
-        expression=".*", secrets=[{"secret": "whsec_b3RoZXI=", "until": None}],
+        secrets=[{"secret": "whsec_b3RoZXI=", "until": None}],
     )  # fmt: skip
     delivery = WebhookDelivery.objects.create(
         webhook=hook, event_id=uuid7(), topic="order.paid", sequence=1, data={}, state="failed",
         tries=9, closed_at=hook.created_at, log=[],
     )  # fmt: skip
     stopped = Webhook.objects.create(
-        name="Old", url="https://old.example.com/", expression=".*", secrets=hook.secrets,
+        name="Old", url="https://old.example.com/", secrets=hook.secrets,
         state="disabled", stopped_by="jobs", stopped_at=hook.created_at,
     )  # fmt: skip
     Limiter.objects.create(scope="queue:letters", at_once=3)
     Breaker.objects.create(name="meta", state="open", failures=5, last_error="ConnectTimeout")
+    Meter.objects.create(name="binance", amount=6000, span=60, burst=600, tokens=412,
+                         taken_until=hook.created_at, spent=[0] * 41, part=0)  # fmt: skip
     effect = Effect.objects.create(
         job_id=dead, key="smtp", state="in_doubt", token=uuid7(), attempt=1
     )  # fmt: skip

@@ -98,7 +98,7 @@ def _measure(b: Bench, action: str, state: str, size: int) -> Figures:
     processes, out = b.stage()
     with processes:
         _ready(b, processes)
-        with logged(b) as log_starts_at, b.watching(processes) as strangers:
+        with logged(b) as log_starts_at, b.watching() as strangers:
             made = operation.start(
                 action, query=f"state:{state} queue:{PLACE}", by="benchmark", reason="to measure"
             )

@@ -43,7 +43,7 @@ def _measure(b: Bench, payload: Callable[[], Any]) -> Figures:
         processes.start(bench.dispatcher(), bench.worker())
         processes.wait_idle()
         b.wait_quiet()
-        with b.watching(processes) as strangers:
+        with b.watching() as strangers:
             for turn in range(turns):
                 job = jobs.enqueue(payload())
                 out.wait_for_kind(records.BEGUN, turn + 1)

@@ -16,7 +16,7 @@ from benchmarks.result import Check, Figures, Result, median_run, paired_ratio
 T = TypeVar("T")
 
 CHUNK = 20_000
-STARTUP = 30.0
+STARTUP = 120.0
 SIMPLE, FORKING = "rq.worker.SimpleWorker", "rq.worker.Worker"
 RQ_SIZE, RQ_WINDOW = 4000, 3.0
 """The baseline beside each run: jobs queued, seconds of draining."""
@@ -121,7 +121,7 @@ def watch(
         if waited > STARTUP or not processes.alive():
             raise RuntimeError(f"no job ran within {waited:.0f} s\n{b.last_words()}")
         time.sleep(0.005)
-    with b.watching(processes) as seen:
+    with b.watching() as seen:
         began, cpu = time.monotonic(), processes.cpu_seconds()
         while out.count() < size and time.monotonic() - began < window:
             time.sleep(0.01)

@@ -156,7 +156,7 @@ def closed(b: Bench) -> None:
     from jobs.engine import rq
 
     if rq.is_open(bench.QUEUE):
-        b.redis.delete(f"jobs:open:{bench.QUEUE}")
+        b.redis.delete(rq._open_key(bench.QUEUE))
         time.sleep(CLOSED_FOR)
 
 

@@ -45,7 +45,7 @@ def _measure(b: Bench, size: int, seconds: float) -> Figures:
         else:
             processes.wait_idle()
         flooded, sent = out.count(), round(seconds / EVERY)
-        with b.watching(processes) as seen:
+        with b.watching() as seen:
             began = time.monotonic()
             for turn in range(sent):
                 time.sleep(max(0.0, began + turn * EVERY - time.monotonic()))

@@ -10,6 +10,7 @@ from benchmarks.bench import Bench
 from benchmarks.processes import Processes
 from benchmarks.records import Records
 from benchmarks.result import Check, Figures, Result, quantile
+from benchmarks.stage import fsync_ms
 
 PER_SECOND = 50
 WARM_UP = 20
@@ -19,9 +20,9 @@ def latency(b: Bench) -> Result:
     """50 jobs per second into idle workers, of the engine and of plain rq."""
     seconds = 2 if b.quick else 10
     plain = _measure_rq(b, seconds)
-    ours = _measure_engine(b, seconds)
+    ours = measure_engine(b, seconds)
     ratio = round(ours["p50_ms"] / plain["p50_ms"], 2)
-    ours["fsync_ms"] = bench.fsync_ms(b.postgres.folder)
+    ours["fsync_ms"] = fsync_ms(b.postgres.folder)
     checks = [
         Check("p50", ours["p50_ms"], 2 * ours["fsync_ms"] + 1, lower_is_better=True, unit=" ms"),
         Check("p50 x rq SimpleWorker", ratio, 1.5, 1.1, lower_is_better=True),
@@ -30,7 +31,8 @@ def latency(b: Bench) -> Result:
     return Result({"jobdesk": ours, "rq_simple": plain}, checks, ratio)
 
 
-def _measure_engine(b: Bench, seconds: int) -> Figures:
+def measure_engine(b: Bench, seconds: int) -> Figures:
+    """Return how long jobs of light load wait for their start."""
     import jobs
     from benchmarks.specimens.handlers import Stamp
 
@@ -71,7 +73,7 @@ def _pace(
     _send_all(send, WARM_UP)
     out.wait_for(WARM_UP)
     cpu = processes.cpu_seconds()
-    with b.watching(processes) as seen:
+    with b.watching() as seen:
         _send_all(send, PER_SECOND * seconds)
         out.wait_for(WARM_UP + PER_SECOND * seconds)
     cpu = processes.cpu_seconds() - cpu

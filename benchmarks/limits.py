@@ -1,7 +1,11 @@
-"""What limits cost where they hold nothing back."""
+"""What limits cost where they hold nothing back, and how fast jobs pass one that is reached."""
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
+from benchmarks import bench, drains, records
 from benchmarks.bench import WITH_LIMITS, Bench
 from benchmarks.drains import CHUNK, chunks, drain_engine, quietest
 from benchmarks.result import Check, Figures, Result, median_run, paired_ratio
@@ -57,3 +61,54 @@ def _drain_keyed(b: Bench, size: int) -> Figures:
     if figures["jobs"] >= size and held:
         raise RuntimeError(f"every job has ended, but {held} keys are held")
     return figures
+
+
+AT_ONCE = 8
+"""The limit of ``bench.eight_at_once``."""
+SHORT, LONG = 0.001, 0.05
+
+
+def drain(b: Bench) -> Result:
+    """Eight at once by a limit on sixteen slots, beside eight slots without a limit."""
+    sizes = {SHORT: 500 if b.quick else 10_000, LONG: 40 if b.quick else 400}
+    figures: dict[str, Figures] = {}
+    checks = []
+    for seconds, must, aim in ((SHORT, 0.1, 0.3), (LONG, 0.8, 0.95)):
+        passing = partial(_pass, b, sizes[seconds], seconds)
+        limited = quietest(b, partial(passing, is_limited=True))
+        free = quietest(b, partial(passing, is_limited=False))
+        name = f"{1000 * seconds:g} ms"
+        figures |= {f"jobdesk {name}": limited, f"jobdesk {name} unlimited": free}
+        what = f"jobs of {name} under a limit, x rate of as many slots"
+        checks.append(Check(what, paired_ratio([limited], [free]), must, aim))
+    return Result(figures, checks)
+
+
+def _pass(b: Bench, size: int, seconds: float, *, is_limited: bool) -> Figures:
+    import jobs
+    from benchmarks.limited.handlers import EightAtOnce
+    from benchmarks.specimens.handlers import Span
+
+    payload = EightAtOnce(seconds=seconds) if is_limited else Span(seconds=seconds)
+
+    def enqueue(count: int) -> None:
+        jobs.enqueue_many(itertools.repeat(payload, count))
+
+    b.reset()
+    drains.fill(b, size, enqueue=enqueue)
+    processes, out = b.stage(WITH_LIMITS if is_limited else bench.NO_VARIABLES)
+    b.wait_quiet()
+    with processes:
+        slots = AT_ONCE if is_limited else AT_ONCE // 2
+        processes.start(bench.dispatcher(), bench.worker(2, slots))
+        figures = drains.watch(b, processes, out, size, WINDOW, records.SPAN)
+    most = most_at_once(out.times(records.SPAN))
+    if most > AT_ONCE:
+        raise RuntimeError(f"{most} jobs ran at once where only {AT_ONCE} may")
+    return {**figures, "most_at_once": most}
+
+
+def most_at_once(spans: list[tuple[float, float]]) -> int:
+    """Return how many of the spans, each from when until when, overlap at most."""
+    moves = [(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans]
+    return max(itertools.accumulate(step for _, step in sorted(moves)))

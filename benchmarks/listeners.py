@@ -13,8 +13,9 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench import Bench, end, free_port, manage
+from benchmarks.bench import Bench, end, manage
 from benchmarks.result import Check, Figures, Result, spread
+from benchmarks.stage import free_port
 
 TENANTS = 50
 CROWDS = 2
@@ -42,7 +43,7 @@ def _measure(b: Bench, clients: int, seconds: float, mode: str) -> Figures:
     b.reset()
     port = free_port()
     processes, _ = b.stage()
-    with processes, b.watching(processes) as seen:
+    with processes, b.watching() as seen:
         processes.start(manage("jobs", "relay"))
         server = subprocess.Popen(
             manage("jobs", "web", str(port)),

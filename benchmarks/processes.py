@@ -25,6 +25,8 @@ class Processes:
         self._environment, self._log = dict(environment), log
         self._started: list[subprocess.Popen[bytes]] = []
         self.started_at = 0.0
+        self.ended_seconds = 0.0
+        """Processor time of killed descendants, which is not in that of their parents."""
 
     def start(self, *commands: Sequence[str]) -> None:
         """The commands run, each in a session of its own, and end when this process ends."""
@@ -80,8 +82,11 @@ class Processes:
 
     def kill(self) -> None:
         """All of them are gone."""
+        direct = {started.pid for started in self._started}
         for process in self.tree():
             try:
+                if process.pid not in direct:
+                    self.ended_seconds += cpu_seconds(process)
                 process.kill()
             except psutil.Error:
                 continue

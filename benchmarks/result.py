@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 Figures = dict[str, Any]
 
@@ -33,6 +33,10 @@ class Check:
     def to_json(self) -> Figures:
         return {**asdict(self), "verdict": self.verdict}
 
+    @classmethod
+    def from_json(cls, known: Figures) -> Self:
+        return cls(**{key: value for key, value in known.items() if key != "verdict"})
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -42,12 +46,28 @@ class Result:
     checks: list[Check] = field(default_factory=list)
     ratio: float | None = None
 
+    @property
+    def missed(self) -> list[Check]:
+        return [check for check in self.checks if check.verdict == "MISSED"]
+
+    @property
+    def disturbance(self) -> float:
+        """The most cores that other programs used during any part that was watched."""
+        found = [part["others_cores"] for part in self.figures.values() if "others_cores" in part]
+        return max(found, default=0.0)
+
     def to_json(self) -> Figures:
         found: Figures = dict(self.figures)
         if self.ratio is not None:
             found["ratio"] = self.ratio
         found["checks"] = [check.to_json() for check in self.checks]
         return found
+
+    @classmethod
+    def from_json(cls, known: Figures) -> Self:
+        figures = {key: value for key, value in known.items() if key not in ("ratio", "checks")}
+        checks = [Check.from_json(check) for check in known["checks"]]
+        return cls(figures, checks, known.get("ratio"))
 
 
 def median_run(runs: Sequence[Figures]) -> Figures:

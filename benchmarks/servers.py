@@ -6,19 +6,24 @@ while the disk under PostgreSQL would not.
 
 from __future__ import annotations
 
-import socket
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from config.embedded import Postgres, Valkey
+from benchmarks.stage import Running, Stage, fsync_ms
+from config.embedded import Postgres, Valkey, choice, private_postgres, private_redis
+from config.embedded.ports import HOST, free
 
-HOST = "127.0.0.1"
+LASTING = Path("/var/tmp")  # noqa: S108 - mkdtemp makes a folder of our own in it
 
 
 class TcpPostgres(Postgres):
     """The embedded PostgreSQL with a port on loopback; durable as always."""
 
     def __init__(self, folder: Path) -> None:
-        self._port = free_port()
+        self._port = free()
         super().__init__(folder, {"listen_addresses": HOST, "port": str(self._port)})
 
     @property
@@ -30,7 +35,7 @@ class TcpValkey(Valkey):
     """The embedded Valkey with a port on loopback, writing its log to disk every second."""
 
     def __init__(self, folder: Path) -> None:
-        self._port = free_port()
+        self._port = free()
         super().__init__(folder)
 
     @property
@@ -44,9 +49,30 @@ class TcpValkey(Valkey):
         return [*command, "--bind", HOST, "--appendfsync", "everysec"]
 
 
-def free_port() -> int:
-    """A port on loopback that nobody listens to."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def servers(folder: Path) -> tuple[Postgres, Valkey]:
+    """Return the servers of a run: embedded ones, or with SERVERS=stock the installed ones."""
+    if choice.chosen() == "embedded":
+        return TcpPostgres(folder / "postgres"), TcpValkey(folder / "valkey")
+    return private_postgres(folder / "postgres"), private_redis(folder / "valkey")
+
+
+@contextmanager
+def opened() -> Iterator[Stage]:
+    """Start fresh servers and remove everything of them afterwards."""
+    folder = Path(
+        tempfile.mkdtemp(prefix="jobdesk-bench-", dir=LASTING if LASTING.is_dir() else None)
+    )
+    postgres, redis = servers(folder)
+    try:
+        with postgres, redis:
+            took = fsync_ms(postgres.folder)
+            yield Stage(folder, _running(postgres), _running(redis), took)
+    finally:
+        for server in (postgres, redis):
+            server.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _running(server: Postgres | Valkey) -> Running:
+    superuser = server.superuser_url if isinstance(server, Postgres) else server.url
+    return Running(server.url, superuser, server.pid, server.folder, server.log)

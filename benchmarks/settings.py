@@ -5,14 +5,30 @@ from datetime import timedelta
 
 from config.settings import *  # noqa: F403
 
-INSTALLED_APPS += ["benchmarks.specimens"]  # noqa: F405
+INSTALLED_APPS = list(
+    dict.fromkeys([*INSTALLED_APPS, "benchmarks.specimens", "django_rq"])  # noqa: F405
+)
 
 # Where any kind has a limit, the dispatcher asks for it; so most workloads know no such kind.
 if os.environ.get("BENCH_LIMITS"):
     INSTALLED_APPS += ["benchmarks.limited"]
-if not os.environ.get("BENCH_EMAIL"):
-    for app in {"anymail", "emailgw.apps.EmailgwConfig"}.intersection(INSTALLED_APPS):
-        INSTALLED_APPS.remove(app)
+APPS = {
+    "EMAIL": ("anymail", "emailgw.apps.EmailgwConfig"),
+    "FILEPROC": ("fileproc.apps.FileprocConfig",),
+    "OPERATIONS": ("operations.apps.OperationsConfig",),
+    "PUBLISHER": ("publisher.apps.PublisherConfig",),
+    "TRADING": ("trading.apps.TradingConfig",),
+}
+unused = {app for name, apps in APPS.items() if not os.environ.get(f"BENCH_{name}") for app in apps}
+INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in unused]
+packages = {app.partition(".")[0] for app in unused}
+JOBS["SCOPE"] = [  # noqa: F405
+    rule
+    for rule in JOBS.get("SCOPE", [])  # noqa: F405
+    if rule.partition(".")[0] not in packages
+]
+if os.environ.get("BENCH_FILEPROC"):  # its rates are those of the machine
+    FILEPROC = {"RATES": dict.fromkeys(("extract", "chunk", "embed"), "100000/m")}
 if "BENCH_KEEP_DAYS" in os.environ:
     JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 

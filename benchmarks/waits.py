@@ -36,7 +36,7 @@ def _measure(b: Bench, payload: Sequence[object], worker: list[str]) -> Figures:
     b.reset()
     processes, out = b.stage()
     rounds, walls, since_call = (1 if b.quick else 3), [], []
-    with processes, b.watching(processes) as seen:
+    with processes, b.watching() as seen:
         processes.start(bench.dispatcher(), worker)
         processes.wait_idle()
         b.wait_quiet()

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 from config import embedded
 from config.addresses import BadAddress, DatabaseAddress, parse_database_url, parse_redis_url
 from config.embedded.places import data_folder
+from jobs import conf
+from jobs.errors import ConfigError
 
 Parsed = TypeVar("Parsed")
 
@@ -48,9 +51,56 @@ def choice(variable: str, choices: tuple[str, ...]) -> str:
     return text
 
 
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+def log_level() -> str:
+    """Return LOG_LEVEL, from which on lines are written."""
+    level = os.environ.get("LOG_LEVEL", "").strip().lower() or "info"
+    if level not in LEVELS:
+        fail("LOG_LEVEL", f"must be one of {', '.join(LEVELS)}")
+    return level.upper()
+
+
+def at_least(level: str, floor: str) -> str:
+    """Return the higher one of two levels of logging."""
+    return max(level, floor, key=lambda one: LEVELS.index(one.lower()))
+
+
 def words(variable: str, default: list[str]) -> list[str]:
     text = os.environ.get(variable, "")
     return [word.strip() for word in text.split(",") if word.strip()] or default
+
+
+def jobs_settings() -> dict[str, object]:
+    """Return what the environment says of ``JOBS``; a wrong value is named by its variable."""
+    found: dict[str, object] = {}
+    if networks := words("HTTP_ALLOW", []):
+        found["HTTP_ALLOW"] = networks
+    if os.environ.get("WEBHOOKS"):
+        found["WEBHOOKS"] = flag("WEBHOOKS", default=False)
+    if token := os.environ.get("METRICS_TOKEN", ""):
+        found["METRICS_TOKEN"] = token
+    if rates := words("API_RATES", []):
+        found["API_RATES"] = {**conf.Settings().API_RATES, **dict(map(_rate, rates))}
+    if proxies := os.environ.get("API_PROXIES", ""):
+        if not (proxies.isascii() and proxies.isdigit()):
+            fail("API_PROXIES", f"must be a number of proxies, got {proxies!r}")
+        found["API_PROXIES"] = int(proxies)
+    for name, value in found.items():
+        try:
+            conf.parse({name: value})
+        except ConfigError as error:
+            told = str(error).replace(f"JOBS[{name!r}]", "", 1).lstrip(": ")
+            fail(name, re.sub(r"^\['(\w+)'\]", r"\1", told))
+    return found
+
+
+def _rate(word: str) -> tuple[str, str]:
+    name, _, rate = word.partition("=")
+    if not rate:
+        fail("API_RATES", f"must be like read=600/m,write=300/m,refused=30/m, got {word!r}")
+    return name.strip(), rate.strip()
 
 
 def servers(arguments: list[str]) -> tuple[DatabaseAddress, str]:
@@ -130,6 +180,17 @@ def protection_keys(data: Path, make_up: bool) -> dict[str, object]:
     return {**found, "INDEX_KEY": index} if index else found
 
 
+def operations(extra: str) -> dict[str, object]:
+    """``OPERATIONS``: the address of the ERP by ERP_URL; nothing where the package of the
+    ``extra`` is not installed."""
+    if find_spec(extra) is None:
+        return {}
+    found: dict[str, object] = {"ERP_URL": os.environ.get("ERP_URL", "").rstrip("/")}
+    if folder := os.environ.get("ERP_EXPORTS", ""):
+        found["EXPORTS"] = folder
+    return found
+
+
 def email(extra: str) -> dict[str, object]:
     """``EMAILGW``: providers by SMTP_URL (``smtp://user:password@host:port``, or ``smtps``) and
     SES_REGION; nothing where the package of the ``extra`` is not installed."""
@@ -155,6 +216,53 @@ def email(extra: str) -> dict[str, object]:
             fail("EMAIL_PROVIDER", f"is {name!r}, which neither SMTP_URL nor SES_REGION set up")
         found["PROVIDER"] = name
     return {**found, "SNS_TOPICS": words("SNS_TOPICS", [])}
+
+
+def publisher() -> dict[str, object]:
+    """``PUBLISHER``: where this project is, and its clients at Meta, Google and TikTok."""
+    names = (
+        "PUBLIC_URL",
+        *("META_APP_ID", "META_APP_SECRET"),
+        *("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),
+        *("TIKTOK_CLIENT_KEY", "TIKTOK_CLIENT_SECRET"),
+    )
+    return {name: value for name in names if (value := os.environ.get(name, ""))}
+
+
+def trading() -> dict[str, object]:
+    """``TRADING``, by its own names; nothing where the packages of the extra are not installed."""
+    if any(find_spec(name) is None for name in ("numpy", "jwt", "cryptography")):
+        return {}
+    key_id, secret = os.environ.get("AI_HMAC_KEY_ID", ""), _secret("AI_HMAC_SECRET")
+    found: dict[str, object] = {
+        "AI_BASE_URL": os.environ.get("AI_BASE_URL", ""),
+        "AI_HMAC_KEY_ID": key_id,
+        "AI_HMAC_SECRET": secret,
+        "AI_KEYS": {key_id: secret} if key_id and secret else {},
+        "HEURISTICS_ONLY": flag("HEURISTICS_ONLY", default=False),
+    }
+    if url := os.environ.get("COINBASE_URL", ""):
+        found["COINBASE_URL"] = url
+    for name in (
+        *("AI_TIMEOUT_MS", "BROKER_RATE_LIMIT_SAFETY_MS", "WORKER_CONCURRENCY_IMPORT"),
+        *("WORKER_CONCURRENCY_SCORE", "WORKER_CONCURRENCY_SIM", "WORKER_CONCURRENCY_DIGEST"),
+    ):
+        if text := os.environ.get(name, ""):
+            if not (text.isascii() and text.isdigit() and len(text) < 10):
+                fail(name, f"must be a whole number, got {text!r}")
+            found[name] = int(text)
+    return found
+
+
+def _secret(variable: str) -> str:
+    """Return a secret: the variable's, or the content of the file that ``…_FILE`` names."""
+    path = os.environ.get(f"{variable}_FILE", "")
+    if not path:
+        return os.environ.get(variable, "")
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeError):
+        fail(f"{variable}_FILE", f"cannot be read: {path!r}")
 
 
 def _smtp_options(url: str) -> dict[str, object]:
@@ -209,3 +317,25 @@ def _parse(variable: str, url: str, parse: Callable[[str], Parsed]) -> Parsed:
         return parse(url)
     except BadAddress as error:
         fail(variable, str(error))
+
+
+def blobs(folder: Path) -> dict[str, str]:
+    """Return the store of blobs: a bucket of S3, or else a folder next to the other data."""
+    given = {
+        "ENDPOINT": os.environ.get("S3_ENDPOINT", ""), "BUCKET": os.environ.get("S3_BUCKET", ""),
+        "REGION": os.environ.get("S3_REGION", ""), "KEY_ID": os.environ.get("S3_KEY_ID", ""),
+        "SECRET": os.environ.get("S3_SECRET", ""),
+    }  # fmt: skip
+    if not any(given.values()):
+        return {"STORE": "local", "ROOT": os.environ.get("BLOB_ROOT") or str(folder / "blobs")}
+    for name, value in given.items():
+        if not value:
+            fail(f"S3_{name}", "is needed where another variable of S3 is set")
+    return {"STORE": "s3", **given}
+
+
+def documents(*packages: str) -> dict[str, object] | None:
+    """``FILEPROC``: the model by EMBEDDER; None where a package of the extra is not installed."""
+    if not all(find_spec(package) for package in packages):
+        return None
+    return {"EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none"))}

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.postgres",
     "django.contrib.staticfiles",
-    "django_rq",
     "jobs.apps.JobsConfig",
     "config.examples.apps.ExamplesConfig",
 ]
@@ -70,14 +70,20 @@ DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "test_jobdesk"}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-RQ_QUEUES = {
-    "default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"},
+RQ_QUEUES = {"default": {"URL": REDIS_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "jobs.cache.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "jobdesk",
+    }
 }
-RQ_SHOW_ADMIN_LINK = False
 
 # No pooler stands between the project and its own server.
 JOBS: dict[str, Any] = {
     "PREPARE": EMBEDDED,
+    "BLOBS": environment.blobs(data_folder()),
+    **environment.jobs_settings(),
     **environment.protection_keys(data_folder(), make_up=DEBUG or EMBEDDED),
 }
 
@@ -85,7 +91,26 @@ EMAILGW: dict[str, Any] = environment.email("anymail")
 if EMAILGW:  # the extra is installed
     INSTALLED_APPS += ["anymail", "emailgw.apps.EmailgwConfig"]
 
+FILEPROC: dict[str, Any] | None = environment.documents("pypdfium2", "lxml", "python_calamine")
+if FILEPROC is not None:  # the extra is installed
+    INSTALLED_APPS += ["fileproc.apps.FileprocConfig"]
+PUBLISHER: dict[str, Any] = environment.publisher()
+if find_spec("cryptography") is not None:  # the extra is installed
+    INSTALLED_APPS += ["publisher.apps.PublisherConfig"]
+    JOBS["SCOPE"] = [*JOBS.get("SCOPE", []), "publisher.access.scope"]
+TRADING: dict[str, Any] = environment.trading()
+if TRADING:  # the extra is installed
+    INSTALLED_APPS += ["trading.apps.TradingConfig"]
+    JOBS["SCOPE"] = [*JOBS.get("SCOPE", []), "trading.permissions.scope"]
+OPERATIONS: dict[str, Any] = environment.operations("cryptography")
+if OPERATIONS:  # the extra is installed
+    INSTALLED_APPS += ["operations.apps.OperationsConfig"]
+    JOBS["SCOPE"] = [*JOBS.get("SCOPE", []), "operations.access.scope"]
+
 LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
+LOG_LEVEL = environment.log_level()
+# Libraries that log every request at INFO.
+QUIET = ("httpx", "httpcore", "rq", "urllib3", "botocore", "boto3", "websockets")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -94,7 +119,14 @@ LOGGING: dict[str, Any] = {
         "json": {"()": "jobs.logs.JsonFormatter"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "loggers": {"jobs": {"handlers": ["stderr"], "level": "INFO"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        # Without its console handler, which would repeat every line with DEBUG.
+        "django": {"handlers": [], "level": environment.at_least(LOG_LEVEL, "INFO")},
+        **{name: {"level": environment.at_least(LOG_LEVEL, "WARNING")} for name in QUIET},
+        # No line for each response below 500.
+        "django.request": {"level": environment.at_least(LOG_LEVEL, "ERROR")},
+    },
 }
 
 LANGUAGE_CODE = "en"

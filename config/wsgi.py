@@ -2,6 +2,8 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from jobs.bodies import bounded
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-application = get_wsgi_application()
+application = bounded(get_wsgi_application())

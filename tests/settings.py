@@ -1,7 +1,11 @@
 """The project's settings, with the specimen jobs of the tests."""
 
-from config.settings import *  # noqa: F403
-from tests.architecture.sources import DOMAIN_APPS
+from tests import parallel
+
+parallel.set_apart()
+
+from config.settings import *  # noqa: E402, F403
+from tests.architecture.sources import DOMAIN_APPS  # noqa: E402
 
 INSTALLED_APPS += ["tests.specimens"]  # noqa: F405
 CORE_APPS = [app for app in INSTALLED_APPS if app.partition(".")[0] not in DOMAIN_APPS]

@@ -16,6 +16,10 @@ class OneAtATime(jobs.Payload, kind="bench.one_at_a_time"):
     seconds: float
 
 
+class EightAtOnce(jobs.Payload, kind="bench.eight_at_once"):
+    seconds: float
+
+
 class OnePerKey(jobs.Payload, kind="bench.one_per_key"):
     seconds: float
 
@@ -27,6 +31,13 @@ def roomy(ctx: jobs.Context, payload: Roomy) -> None:
 
 @jobs.handler(OneAtATime, concurrency=1)
 def one_at_a_time(ctx: jobs.Context, payload: OneAtATime) -> None:
+    began = time.monotonic()
+    time.sleep(payload.seconds)
+    records.append(records.SPAN, began)
+
+
+@jobs.handler(EightAtOnce, concurrency=8)
+def eight_at_once(ctx: jobs.Context, payload: EightAtOnce) -> None:
     began = time.monotonic()
     time.sleep(payload.seconds)
     records.append(records.SPAN, began)

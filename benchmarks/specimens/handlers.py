@@ -103,7 +103,7 @@ async def async_sleep(ctx: jobs.Context, payload: AsyncSleep) -> None:
     records.append(records.SLEEP)
 
 
-@jobs.handler(Fail, max_attempts=10, backoff=jobs.Fixed(3600))
+@jobs.handler(Fail, max_attempts=10, backoff=jobs.backoff.Fixed(3600))
 def fail(ctx: jobs.Context, payload: Fail) -> None:
     records.append(records.FAIL)
     raise ValueError(payload.message)

@@ -7,19 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from config.embedded import places
+from config.embedded import choice, places
 from config.embedded.errors import EmbeddedError
-from config.embedded.postgres import Postgres
-from config.embedded.server import Server
-from config.embedded.valkey import Valkey
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-KINDS: Mapping[str, type[Server]] = {"postgres": Postgres, "valkey": Valkey}
 PATIENCE = 90.0
 
 # Bare descriptors, never closed: the kernel closes them when the process ends, however it ends.
@@ -27,13 +23,15 @@ _held: list[int] = []
 
 
 def data_folder() -> Path:
-    return Path(os.environ.get("JOBDESK_DATA") or CHECKOUT / ".data").resolve()
+    """Return the folder of the shared servers; each choice of servers has its own."""
+    base = Path(os.environ.get("JOBDESK_DATA") or CHECKOUT / ".data").resolve()
+    return base if choice.chosen() == "embedded" else base / choice.chosen()
 
 
 def addresses(data: Path | None = None) -> dict[str, str]:
     """The URLs at which the shared servers answer while somebody holds them."""
     data = data or data_folder()
-    return {kind: server(data / kind).url for kind, server in KINDS.items()}
+    return {kind: server.url for kind, server in choice.pair(data).items()}
 
 
 def hold(*kinds: str, data: Path | None = None) -> dict[str, str]:

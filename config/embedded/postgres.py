@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Literal
 from urllib.parse import quote
 
@@ -43,6 +44,16 @@ class Postgres(Server):
     def url(self) -> str:
         return f"postgresql://postgres@/postgres?host={quote(str(self.sockets), safe='/')}"
 
+    @property
+    def direct_url(self) -> str:
+        """The same server without a pooler in between."""
+        return self.url
+
+    @property
+    def superuser_url(self) -> str:
+        """The same server for a superuser."""
+        return self.url
+
     def stop(self, mode: Mode = "fast") -> None:
         """The server has shut down: cleanly (fast), or leaving recovery to the next start."""
         self._end(SIGNALS[mode])
@@ -65,8 +76,10 @@ class Postgres(Server):
         version = self.data / "PG_VERSION"
         if not version.exists():
             self._create_cluster()
-        programs = binaries.postgres_programs()
-        self._program = str(programs / "postgres")
+        self._program = str(self._programs() / "postgres")
+
+    def _programs(self) -> Path:
+        return binaries.postgres_programs()
 
     def _clear_leftovers(self) -> None:
         note = self.data / "postmaster.pid"
@@ -87,24 +100,29 @@ class Postgres(Server):
         if fresh.exists():
             shutil.rmtree(fresh)
         places.server_folder(fresh)
-        # The built-in provider sorts alike on every system; macOS lacks the C.UTF-8 locale.
-        locale = "C" if sys.platform == "darwin" else "C.UTF-8"
         command = [
-            str(binaries.postgres_programs() / "initdb"),
+            str(self._programs() / "initdb"),
             f"--pgdata={fresh}",
             "--username=postgres",
-            "--auth=trust",
             "--encoding=UTF8",
-            f"--locale={locale}",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
             "--no-instructions",
+            *self._initdb_options(),
         ]
         with self._open_log() as log:
             status = self.spawn(command, log.fileno()).wait()
         if status != 0:
             raise EmbeddedError(f"initdb failed: {self._last_words()}")
         fresh.rename(self.data)
+
+    def _initdb_options(self) -> list[str]:
+        # The built-in provider sorts alike on every system; macOS lacks the C.UTF-8 locale.
+        locale = "C" if sys.platform == "darwin" else "C.UTF-8"
+        return [
+            "--auth=trust",
+            f"--locale={locale}",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+        ]
 
     def _command(self) -> list[str]:
         settings = {**self._settings, "unix_socket_directories": str(self.sockets)}

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from config.embedded import client, places
+from config.embedded import choice, client, places
 from config.embedded.errors import EmbeddedError
 from config.embedded.server import Server
 
@@ -129,7 +129,7 @@ class Supervisor:
     def _serve(self, kind: str) -> str:
         server = self._servers.get(kind)
         if server is None:
-            server = client.KINDS[kind](self._data / kind)
+            server = choice.pair(self._data)[kind]
         if not server.alive:
             log.info("starting %s", kind)
             server.start()

@@ -1,8 +1,9 @@
 """A Valkey server that keeps nothing on disk."""
 
 import signal
-import socket
 from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as Connection
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -34,13 +35,13 @@ class Valkey(Server):
 
     def _prepare(self) -> None:
         places.server_folder(self.data)
-        self._program = str(binaries.valkey_program())
+        self._program = str(self._find_program())
         try:
             pid = int(self._note.read_text())
         except (OSError, ValueError):
             pid = 0
         if pid:
-            processes.end_orphan(pid, str(self.socket), self.polite)
+            processes.end_orphan(pid, str(self.data), self.polite)
         self.socket.unlink(missing_ok=True)
 
     def _launch(self) -> None:
@@ -49,7 +50,10 @@ class Valkey(Server):
 
     @property
     def _note(self) -> Path:
-        return self.folder / "valkey.pid"
+        return self.folder / f"{self.name}.pid"
+
+    def _find_program(self) -> Path:
+        return binaries.valkey_program()
 
     def _command(self) -> list[str]:
         return [
@@ -67,11 +71,19 @@ class Valkey(Server):
         ]
 
     def _ready(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(5)
-            try:
-                probe.connect(str(self.socket))
+        try:
+            with self._door() as probe:
                 probe.sendall(b"PING\r\n")
                 return probe.recv(16).startswith(b"+PONG")
-            except OSError:
-                return False
+        except OSError:
+            return False
+
+    def _door(self) -> Connection:
+        door = Connection(AF_UNIX)
+        door.settimeout(5)
+        try:
+            door.connect(str(self.socket))
+        except OSError:
+            door.close()
+            raise
+        return door

@@ -61,7 +61,7 @@ class Broken(jobs.Payload, kind="example.broken"):
     pass
 
 
-@jobs.handler(Broken, max_attempts=2, backoff=jobs.Fixed(0.2))
+@jobs.handler(Broken, max_attempts=2, backoff=jobs.backoff.Fixed(0.2))
 def broken(ctx: jobs.Context, payload: Broken) -> None:
     """Fails until no attempt is left; then a dead letter waits for somebody's decision."""
     raise ValueError("this never works")
@@ -196,7 +196,7 @@ class Wire(jobs.Payload, kind="example.wire"):
     euros: int
 
 
-@jobs.handler(Wire, backoff=jobs.Fixed(0.2))
+@jobs.handler(Wire, backoff=jobs.backoff.Fixed(0.2))
 def wire(ctx: jobs.Context, payload: Wire) -> str:
     """Loses the line in the middle of a call: nobody knows whether the money went.
 

@@ -11,9 +11,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOMAIN_APPS = frozenset({"publisher", "emailgw", "fileproc", "trading", "operations"})
 OURS = frozenset({"jobs", "config", *DOMAIN_APPS})
-PUBLIC_MODULES = frozenset(
-    {"acts", "api", "admin", "demo", "http", "fields", "statements", "testing"}
+PUBLIC_MODULES = (
+    *("acts", "admin", "api", "backoff", "blobs", "effects", "errors", "events"),
+    *("fields", "flow", "http", "limits", "machines", "metrics", "models", "realtime"),
+    *("retention", "sandbox", "statements", "testing", "types", "verbs", "webhooks"),
 )
+"""What an app may import besides the names of the root. Nothing below them is public."""
+PROJECT_MODULES = (
+    *("asgi", "bodies", "cache", "client", "demo", "logs", "middleware", "newkey", "router"),
+    "signals",
+)
+"""What the project around the apps names in its settings and entry points. Apps may not."""
 VOCABULARY = frozenset(
     {
         "states",
@@ -21,12 +29,12 @@ VOCABULARY = frozenset(
         "payloads",
         "outcomes",
         "registry",
+        "retention",
         "backoff",
         "conf",
         "context",
         "endings",
         "jsontext",
-        "keeping",
         "names",
         "ids",
         "fingerprints",
@@ -64,19 +72,22 @@ def modules(root: Path, *packages: str) -> Iterator[tuple[str, Path]]:
             yield ".".join(part for part in parts if part != "__init__"), path
 
 
-def imports(name: str, path: Path) -> Iterator[Import]:
-    """Everything that the module imports, also inside functions; not what only types need."""
+def imports(name: str, path: Path, *, for_types: bool = False) -> Iterator[Import]:
+    """Everything that the module imports, also inside functions; what only types need if asked."""
     tree = ast.parse(path.read_text())
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    yield from _walk(tree, package, str(path), with_module=True)
+    yield from _walk(tree, package, str(path), True, for_types)
 
 
-def _walk(node: ast.AST, package: str, path: str, with_module: bool) -> Iterator[Import]:
+def _walk(
+    node: ast.AST, package: str, path: str, with_module: bool, for_types: bool
+) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         at = f"{path}:{getattr(child, 'lineno', 0)}"
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        if isinstance(child, ast.If) and is_typing and not for_types:
             for other in child.orelse:
-                yield from _walk(other, package, path, with_module)
+                yield from _walk(other, package, path, with_module, for_types)
         elif isinstance(child, ast.Import):
             for alias in child.names:
                 yield Import(alias.name, "", at, with_module)
@@ -88,7 +99,7 @@ def _walk(node: ast.AST, package: str, path: str, with_module: bool) -> Iterator
             yield Import(str(ast.literal_eval(child.args[0])), "", at, with_module)
         else:
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _walk(child, package, path, with_module and not inside)
+            yield from _walk(child, package, path, with_module and not inside, for_types)
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
@@ -112,7 +123,7 @@ def wrong_arrows(root: Path, public_names: frozenset[str]) -> list[str]:
     found = []
     for name, path in modules(root, *sorted(OURS)):
         app = name.partition(".")[0]
-        for used in imports(name, path):
+        for used in imports(name, path, for_types=app in DOMAIN_APPS):
             other = used.path.partition(".")[0]
             if other in OURS and other != app and not _may(app, used, public_names):
                 found.append(f"{used.at}: {app} may not import {used.path}")
@@ -242,3 +253,29 @@ def _writes_state(node: ast.AST) -> bool:
         writes = node.func.attr in ("update", "update_or_create", "bulk_update", "setattr")
         return writes and names_state and "DeadLetter" not in source
     return False
+
+
+def permission_literals(root: Path, known: frozenset[str]) -> list[str]:
+    """Names of permissions outside of ``operate`` and the apps' verb modules, as texts."""
+    found = []
+    for name, path in modules(root, *sorted(OURS)):
+        parts = name.split(".")
+        is_home = name.startswith("jobs.operate") or parts[1:2] == ["verbs"]
+        if is_home or "migrations" in parts or name == "jobs":
+            continue
+        tree = ast.parse(path.read_text())
+        exported = {
+            id(one) for node in ast.walk(tree) if _is_export(node) for one in ast.walk(node)
+        }
+        found += [
+            f"{path}:{node.lineno}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and node.value in known and id(node) not in exported
+        ]
+    return found
+
+
+def _is_export(node: ast.AST) -> bool:
+    """Names of a module's own: those that it exports, and those that it imports when used."""
+    exports = ("__all__", "__getattr__")
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in exports

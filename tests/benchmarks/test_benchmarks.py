@@ -13,6 +13,7 @@ import pytest
 from benchmarks import emails
 from benchmarks.__main__ import main
 from benchmarks.aged import statement_durations
+from benchmarks.limits import most_at_once
 from benchmarks.result import Check, median_run, paired_ratio, spread
 from benchmarks.workloads import WORKLOADS
 from emailgw.handlers import RATE
@@ -56,7 +57,8 @@ def quick(folder: Path, name: str) -> dict[str, Any]:
         text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    found: dict[str, Any] = json.loads((folder / "quick.json").read_text())["workloads"][name]
+    [report] = folder.glob("quick*.json")  # named after the servers, too
+    found: dict[str, Any] = json.loads(report.read_text())["workloads"][name]
     return found
 
 
@@ -80,6 +82,23 @@ def test_handovers_of_a_key_and_of_limits_are_measured(tmp_path: Path) -> None:
         "jobdesk limit of 1 per key": 9,
     }
     assert len([check for check in found["checks"] if check["must"] == 100]) == 6
+
+
+def test_jobs_that_pass_a_limit_never_exceed_it(tmp_path: Path) -> None:
+    found = quick(tmp_path, "drain_limited")
+    parts = {who: part for who, part in found.items() if who.startswith("jobdesk")}
+    assert {who: part["jobs"] for who, part in parts.items()} == {
+        "jobdesk 1 ms": 500,
+        "jobdesk 1 ms unlimited": 500,
+        "jobdesk 50 ms": 40,
+        "jobdesk 50 ms unlimited": 40,
+    }
+    assert all(1 <= part["most_at_once"] <= 8 for part in parts.values())
+
+
+def test_overlapping_jobs_are_counted_and_neighbours_are_not() -> None:
+    assert most_at_once([(0.0, 1.0), (0.5, 2.0), (0.9, 3.0), (2.0, 4.0)]) == 3
+    assert most_at_once([(0.0, 1.0), (1.0, 2.0)]) == 1
 
 
 def test_a_spread_is_told_in_milliseconds() -> None:

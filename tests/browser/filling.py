@@ -32,6 +32,7 @@ from jobs.models import (
     Effect,
     Job,
     Limiter,
+    Meter,
     Outbox,
     Schedule,
     Slot,
@@ -190,10 +191,10 @@ def _sealed() -> tuple[Webhook, WebhookDelivery]:
     secrets = [{"secret": "whsec_b3RoZXI=", "until": None}]
     hook = Webhook.objects.create(
         tenant="brand-1", name="Shop", url="https://shop.example.com/hooks/" + "path/" * 30,
-        topics=["order.*", "jobs.job.failed"], expression=".*", secrets=secrets,
+        topics=["order.*", "jobs.job.failed"], secrets=secrets,
     )  # fmt: skip
     Webhook.objects.create(
-        name="Old warehouse", url="https://old.example.com/", topics=[], expression=".*",
+        name="Old warehouse", url="https://old.example.com/", topics=[],
         secrets=secrets, state="disabled", stopped_by="jobs", stopped_at=now, failures=40,
         failing_since=now, stopped_reason="nothing has arrived for 3 days",
     )  # fmt: skip
@@ -226,6 +227,10 @@ def _flow(job_id: Any) -> Effect:
                            last_error="ConnectTimeout: graph.example.com")  # fmt: skip
     Breaker.objects.create(name="bank", state="half_open", failures=5, opened_at=now)
     Breaker.objects.create(name="post", failures=1)
+    Meter.objects.create(
+        name="binance", amount=6000, span=60, burst=600, tokens=412, taken_until=now,
+        spent=[0] * 41, part=0, closed_until=later,
+    )  # fmt: skip
     for n, state in enumerate(("done", "failed", "intent", "in_doubt")):
         effect = Effect.objects.create(
             job_id=job_id, key=f"smtp:{n}", state=state, token=uuid7(), attempt=1,

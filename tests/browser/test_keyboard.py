@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.admin.screens import screens
 from tests.browser.conftest import Site
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db]
+pytestmark = [pytest.mark.browser, pytest.mark.differing, pytest.mark.django_db]
 HERE = """() => {
   const el = document.activeElement;
   if (!el || el === document.body) return "";
@@ -65,16 +65,16 @@ def test_escape_closes_what_is_open(page: Page, site: Site) -> None:
     menu = page.locator(".jd-menu").first
     menu.locator("summary").focus()
     page.keyboard.press("Enter")
-    assert menu.get_attribute("open") is not None
+    expect(menu).to_have_attribute("open", "")
     page.keyboard.press("Tab")
     page.keyboard.press("Escape")
-    assert menu.get_attribute("open") is None
+    expect(menu).not_to_have_attribute("open", "")
     assert page.evaluate("document.activeElement.closest('.jd-menu') !== null")
     page.keyboard.press("?")
     dialog = page.locator("dialog[data-jd-help]")
     dialog.wait_for()
     page.keyboard.press("Escape")
-    assert not dialog.is_visible()
+    expect(dialog).not_to_be_visible()
 
 
 def test_the_keys_of_the_list_work(page: Page, site: Site) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.sessions.models import Session
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import jobs
 from jobs.models import Job
@@ -14,7 +14,7 @@ from tests.browser.filling import drive
 from tests.browser.test_screens import complaints
 from tests.specimens.handlers import Echo
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.differing, pytest.mark.django_db(transaction=True)]
 
 
 BEATS = """
@@ -57,6 +57,22 @@ def test_a_batch_is_followed_to_its_end(browser: Browser, own_site: Site) -> Non
     wait_for(page, "finished")
     assert page.locator("[data-jd-announcer]").inner_text() == "100%"
     assert not found
+    context.close()
+
+
+@pytest.mark.parametrize("what", ["summary", "th a"])
+def test_what_has_the_keyboard_keeps_it(browser: Browser, own_site: Site, what: str) -> None:
+    kept, other = jobs.enqueue(Echo(text="kept")), jobs.enqueue(Echo(text="other"))
+    context = own_site.visitor(browser)
+    page = context.new_page()
+    page.goto(f"{own_site.url}/admin/jobs/job/")
+    wait_for(page, "polling")
+    has_it = page.locator("tr[data-jd-row]", has=page.locator(f"#menu-{kept.id}")).locator(what)
+    has_it.first.focus()
+    page.evaluate("document.activeElement.setAttribute('data-old', '')")
+    drive(other.id)
+    page.locator("[data-old]").wait_for(state="detached")
+    expect(has_it.first).to_be_focused()
     context.close()
 
 

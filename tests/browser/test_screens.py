@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import django
 import pytest
+from _pytest.mark import ParameterSet
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from django.apps import apps
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.admin.screens import FOR_VIEWERS, NAMES, NOTHING, screens
+from tests.admin.screens import DIFFERING, FOR_VIEWERS, NAMES, NOTHING, screens
 from tests.browser.conftest import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
@@ -34,6 +35,12 @@ def cell(
     context.close()
 
 
+def marked(names: Iterable[str], differing: Container[str]) -> list[ParameterSet]:
+    """Return the names as parameters; those that may differ elsewhere are marked so."""
+    mark = pytest.mark.differing
+    return [pytest.param(name, marks=mark if name in differing else ()) for name in names]
+
+
 def complaints(page: Page) -> list[str]:
     """What the browser complains about from now on."""
     found: list[str] = []
@@ -53,7 +60,7 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
 def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
     look, context = cell
     check(context, f"{site.url}/admin/jobs/{screens(site.ids)[name]}", look, name)
@@ -70,7 +77,7 @@ def viewer(
     context.close()
 
 
-@pytest.mark.parametrize("name", [*FOR_VIEWERS, *NOTHING])
+@pytest.mark.parametrize("name", marked([*FOR_VIEWERS, *NOTHING], DIFFERING))
 def test_a_screen_of_who_may_only_look(
     cell: tuple[str, BrowserContext], viewer: BrowserContext, site: Site, name: str
 ) -> None:
@@ -97,6 +104,7 @@ def check(context: BrowserContext, url: str, look: str, name: str, status: int =
     assert [one for one in found if status == 200 or str(status) not in one] == []
 
 
+@pytest.mark.differing
 def test_what_is_wrong_is_found(cell: tuple[str, BrowserContext], site: Site) -> None:
     _, context = cell
     page = context.new_page()

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded import client, places
+from config.embedded import choice, client, places
 from tests.config.users import processes_of
 from tests.wait import wait_until
+
+
+@pytest.fixture(autouse=True)
+def embedded_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about the embedded servers, whichever the run itself has."""
+    monkeypatch.delenv("SERVERS", raising=False)
 
 
 @pytest.fixture
@@ -30,5 +36,5 @@ def shared(data: Path) -> Iterator[Path]:
     client.call({"do": "stop"}, data)
     wait_until(lambda: not processes_of(data), message="the servers are gone")
     shutil.rmtree(places.sockets(data), ignore_errors=True)
-    for kind, server in client.KINDS.items():
-        server(data / kind).remove()
+    for server in choice.pair(data).values():
+        server.remove()

@@ -1,6 +1,7 @@
 """The settings as a command sees them, with the environment it is given."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from config import environment
 from config.embedded import client
 from tests.config.users import User, processes_of, run, status
+from tests.test_docs import ROOT, first_cells, section, text
 
 SHOW = (
     "import json; from config import settings as s; print(json.dumps({"
@@ -38,10 +40,7 @@ def test_given_servers_leave_the_embedded_ones_alone(data: Path) -> None:
     database = shown["database"]
     assert (database["HOST"], database["PORT"], database["USER"]) == ("127.0.0.1", "1", "ann")
     assert database["OPTIONS"] == {"sslmode": "disable", "application_name": "jobdesk"}
-    assert shown["rq"]["default"] == {
-        "URL": GIVEN["REDIS_URL"],
-        "SERIALIZER": "rq.serializers.JSONSerializer",
-    }
+    assert shown["rq"] == {"default": {"URL": GIVEN["REDIS_URL"]}}
     assert shown["hosts"] == ["a.example", "b.example"]
     assert (shown["debug"], shown["secure"], shown["hsts"]) == (False, True, 31_536_000)
     assert not data.exists()
@@ -210,3 +209,133 @@ def test_another_format_of_logs_is_one_line(data: Path) -> None:
     found = run(data, "-c", SHOW, **GIVEN, SECRET_KEY="k", LOG_FORMAT="xml")
     assert found.returncode == 2
     assert one_line(found.stderr).startswith("LOG_FORMAT: ")
+
+
+# ---- what the environment says of JOBS, of logs and of the cache
+
+SHOW_JOBS = (
+    "import json, logging; import django; django.setup(); from jobs import conf; "
+    "s = conf.settings(); print(json.dumps([list(s.HTTP_ALLOW), s.WEBHOOKS, s.METRICS_TOKEN, "
+    "dict(s.API_RATES), s.API_PROXIES, logging.getLogger().level]))"
+)
+MODULE = {"DJANGO_SETTINGS_MODULE": "config.settings"}
+
+
+def test_the_environment_sets_what_differs_between_installations(data: Path) -> None:
+    given = {
+        "HTTP_ALLOW": "10.0.0.0/8, erp.internal", "WEBHOOKS": "on", "METRICS_TOKEN": "t" * 16,
+        "API_RATES": "read=5/s, refused=1/m", "API_PROXIES": "2", "LOG_LEVEL": "Warning",
+    }  # fmt: skip
+    found = run(data, "-c", SHOW_JOBS, **GIVEN, **KEYS, **MODULE, **given, SECRET_KEY="k")
+    assert json.loads(found.stdout) == [
+        ["10.0.0.0/8", "erp.internal"], True, "t" * 16,
+        {"read": "5/s", "write": "300/m", "refused": "1/m"}, 2, 30,
+    ]  # fmt: skip
+    found = run(data, "-c", SHOW_JOBS, **GIVEN, **KEYS, **MODULE, SECRET_KEY="k")
+    rates = {"read": "600/m", "write": "300/m", "refused": "30/m"}
+    assert json.loads(found.stdout) == [[], False, "", rates, 0, 20]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "line"),
+    [
+        ("HTTP_ALLOW", "8.8.8.8", "HTTP_ALLOW: '8.8.8.8' is not loopback or private"),
+        ("HTTP_ALLOW", "10.0.0.0/8,a b", "HTTP_ALLOW: 'a b' is neither a network"),
+        ("WEBHOOKS", "maybe", "WEBHOOKS: must be one of"),
+        ("METRICS_TOKEN", "hunter2", "METRICS_TOKEN: must have at least 16 characters"),
+        ("API_RATES", "600/m", "API_RATES: must be like read=600/m"),
+        ("API_RATES", "reads=600/m", "API_RATES: has no 'reads'"),
+        ("API_RATES", "read=fast", "API_RATES: read must be like '600/m', got 'fast'"),
+        ("API_PROXIES", "one", "API_PROXIES: must be a number"),
+        ("API_PROXIES", "11", "API_PROXIES: must lie between 0 and 10"),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL: must be one of debug, info"),
+    ],
+)
+def test_a_wrong_value_stops_the_start(
+    variable: str, value: str, line: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SystemExit) as ended:
+        environment.log_level()
+        environment.jobs_settings()
+    assert ended.value.code == 2
+    told = one_line(capsys.readouterr().err)
+    assert told.startswith(line) and "hunter2" not in told
+
+
+def test_a_wrong_value_is_one_line_of_a_program(data: Path) -> None:
+    found = run(data, "manage.py", "check", **GIVEN, SECRET_KEY="k", API_PROXIES="many")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert one_line(found.stderr) == "API_PROXIES: must be a number of proxies, got 'many'"
+
+
+LINES = (
+    "import django, logging; django.setup(); "
+    "logging.getLogger('publisher.posts').info('posted by ann.b@example.com', extra={'post': 7}); "
+    "logging.getLogger('publisher').debug('quiet'); "
+    "logging.getLogger('httpx').info('GET https://example.com/?token=x'); "
+    "logging.getLogger('django.request').warning('Not Found: /x'); "
+    "logging.getLogger('django.request').error('failed')"
+)
+
+
+def lines(data: Path, **given: str) -> list[tuple[str, str]]:
+    module = {**MODULE, "LOG_FORMAT": "json"}
+    found = run(data, "-c", LINES, **GIVEN, **KEYS, **module, **given, SECRET_KEY="k")
+    told = [json.loads(line) for line in found.stderr.splitlines()]
+    assert "ann.b" not in found.stderr
+    return [(line["logger"], line["level"]) for line in told]
+
+
+def test_loggers_of_apps_come_out_in_the_same_chain(data: Path) -> None:
+    assert lines(data) == [("publisher.posts", "INFO"), ("django.request", "ERROR")]
+    assert lines(data, DEBUG="on") == lines(data), "and once, also with DEBUG"
+    assert ("publisher", "DEBUG") in lines(data, LOG_LEVEL="debug")
+    assert lines(data, LOG_LEVEL="critical") == []
+
+
+CACHE = "import django; django.setup(); from django.core.cache import cache; print({})"
+
+
+def test_processes_share_the_cache(data: Path) -> None:
+    def said(code: str) -> str:
+        found = run(data, "-c", CACHE.format(code), **MODULE, **KEYS)
+        assert found.returncode == 0, found.stderr
+        return str(found.stdout).strip()
+
+    count = "cache.add('n', 1) or cache.incr('n'), cache.get_or_set('k', {'a': [1]})"
+    assert [said(count) for _ in range(2)] == ["True {'a': [1]}", "2 {'a': [1]}"]
+
+
+def test_every_variable_is_documented() -> None:
+    """In the one table, or, where they are an app's, in that of its page."""
+    source = "".join(
+        (ROOT / "config" / name).read_text() for name in ("settings.py", "environment.py")
+    )
+    asked = r'(?:environ\.get|flag|choice|words|fail|_given|_parse)\(\s*"([A-Z0-9_]+)"'
+    read = set(re.findall(asked, source)) | {"JOBDESK_DATA"}
+    documented = first_cells(section("docs/operating.md", "Environment"))
+    apps = ("emailgw", "fileproc", "operations", "publisher", "trading")
+    of_apps = [cell for app in apps for cell in first_cells(text(f"docs/{app}.md"))]
+    assert len(documented) == len(set(documented))
+    assert set(documented) <= read <= {*documented, *of_apps}
+
+
+def test_blobs_are_in_a_folder_or_in_a_bucket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ENDPOINT", "BUCKET", "REGION", "KEY_ID", "SECRET"):
+        monkeypatch.delenv(f"S3_{name}", raising=False)
+    monkeypatch.delenv("BLOB_ROOT", raising=False)
+    assert environment.blobs(tmp_path) == {"STORE": "local", "ROOT": str(tmp_path / "blobs")}
+    monkeypatch.setenv("BLOB_ROOT", "/srv/blobs")
+    assert environment.blobs(tmp_path)["ROOT"] == "/srv/blobs"
+    values = {"ENDPOINT": "https://s3.example.com", "BUCKET": "b", "REGION": "r", "KEY_ID": "k"}
+    for name, value in values.items():
+        monkeypatch.setenv(f"S3_{name}", value)
+    with pytest.raises(SystemExit):
+        environment.blobs(tmp_path)
+    assert capsys.readouterr().err.startswith("S3_SECRET: is needed")
+    monkeypatch.setenv("S3_SECRET", "s")
+    assert environment.blobs(tmp_path) == {"STORE": "s3", **values, "SECRET": "s"}

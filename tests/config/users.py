@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import psutil
 
-from config.embedded import client
+from config.embedded import choice, client
 
 HOLD = """
 import json, os, sys
@@ -85,9 +85,9 @@ def status(data: Path) -> dict[str, Any]:
 
 def processes_of(data: Path) -> list[int]:
     """Every living process that has ``data`` or a socket of it in its command line."""
-    marks = [str(client.KINDS[kind](data / kind).sockets) for kind in client.KINDS]
-    marks += [str(client.KINDS[kind](data / kind).folder) for kind in client.KINDS]
-    marks += [f"config.embedded.supervisor {data}"]
+    servers = choice.pair(data).values()
+    marks = [f"config.embedded.supervisor {data}"]
+    marks += [str(path) for server in servers for path in (server.sockets, server.folder)]
     found = []
     for process in psutil.process_iter(["cmdline"]):
         command = " ".join(process.info["cmdline"] or [])

@@ -8,10 +8,18 @@ import os
 import signal
 import time
 
-from django.db import connection
+from django.db import connection, transaction
 
 import jobs
-from tests.specimens import limited, stopping, telling  # noqa: F401 - registers their handlers
+from tests.specimens import (  # noqa: F401 - registers their handlers
+    apart,
+    internal,
+    limited,
+    metered,
+    parsing,
+    stopping,
+    telling,
+)
 
 
 class Noop(jobs.Payload, kind="test.noop"):
@@ -70,12 +78,12 @@ async def async_sleep(ctx: jobs.Context, payload: AsyncSleep) -> None:
     await asyncio.sleep(payload.seconds)
 
 
-@jobs.handler(Fail, max_attempts=2, backoff=jobs.Fixed(0.1))
+@jobs.handler(Fail, max_attempts=2, backoff=jobs.backoff.Fixed(0.1))
 def fail(ctx: jobs.Context, payload: Fail) -> None:
     raise ValueError(payload.message)
 
 
-@jobs.handler(Flaky, max_attempts=10, backoff=jobs.Immediate())
+@jobs.handler(Flaky, max_attempts=10, backoff=jobs.backoff.Immediate())
 def flaky(ctx: jobs.Context, payload: Flaky) -> int:
     if ctx.failures < payload.failures:
         raise ConnectionError(f"failure {ctx.failures + 1} of {payload.failures}")
@@ -103,7 +111,7 @@ def hang(ctx: jobs.Context, payload: Hang) -> None:
             continue
 
 
-@jobs.handler(Die, max_attempts=3, backoff=jobs.Immediate())
+@jobs.handler(Die, max_attempts=3, backoff=jobs.backoff.Immediate())
 def die(ctx: jobs.Context, payload: Die) -> None:
     if ctx.attempt > payload.attempts:
         return
@@ -118,7 +126,7 @@ class Effect(jobs.Payload, kind="test.effect"):
     gate: str = ""
 
 
-@jobs.handler(Effect, atomic=True, max_attempts=10, backoff=jobs.Immediate())
+@jobs.handler(Effect, atomic=True, max_attempts=10, backoff=jobs.backoff.Immediate())
 def effect(ctx: jobs.Context, payload: Effect) -> None:
     """Leaves one row in ``effects``; behind a gate, waits for the file ``gate.<attempt>``."""
     with connection.cursor() as cursor:
@@ -129,6 +137,43 @@ def effect(ctx: jobs.Context, payload: Effect) -> None:
         time.sleep(0.01)
 
 
+class Fenced(jobs.Payload, kind="test.fenced"):
+    folder: str
+    gate: str = ""
+    pace: float = 0.0
+
+
+@jobs.handler(Fenced, max_attempts=5, backoff=jobs.backoff.Immediate())
+def fenced(ctx: jobs.Context, payload: Fenced) -> None:
+    """Leave one row in ``effects`` by a transaction of its own.
+
+    The first attempt waits at the point that is named as its gate until the folder has a file of
+    that name, and takes its time at every point.
+    """
+
+    def passes(point: str) -> None:
+        if ctx.attempt > 1:
+            return
+        open(f"{payload.folder}/{ctx.job_id}.{point}", "w").close()
+        while payload.gate == point and not os.path.exists(f"{payload.folder}/{point}"):
+            time.sleep(0.01)
+        time.sleep(payload.pace)
+
+    try:
+        with transaction.atomic():
+            passes("began")
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "INSERT INTO effects (job_id, attempt) VALUES (%s, %s)",
+                    [ctx.job_id, ctx.attempt],
+                )
+            passes("wrote")
+            ctx.fence()
+            passes("fenced")
+    finally:
+        open(f"{payload.folder}/{ctx.job_id}.ended.{ctx.attempt}", "w").close()
+
+
 class Outside(jobs.Payload, kind="test.outside"):
     log: str
     crash: str = ""
@@ -136,7 +181,7 @@ class Outside(jobs.Payload, kind="test.outside"):
     gate: str = ""
 
 
-@jobs.handler(Outside, max_attempts=5, backoff=jobs.Immediate())
+@jobs.handler(Outside, max_attempts=5, backoff=jobs.backoff.Immediate())
 def outside(ctx: jobs.Context, payload: Outside) -> str:
     """Writes one line to a file, as an effect; the first attempt dies where it is told to."""
 
@@ -157,9 +202,9 @@ def outside(ctx: jobs.Context, payload: Outside) -> str:
         dies("after it happened")
         return f"attempt {ctx.attempt}"
 
-    def probe(intent: jobs.Intent) -> jobs.Happened | jobs.NotHappened:
+    def probe(intent: jobs.effects.Intent) -> jobs.effects.Happened | jobs.effects.NotHappened:
         found = lines()
-        return jobs.Happened(f"attempt {found[0]}") if found else jobs.NotHappened()
+        return jobs.effects.Happened(f"attempt {found[0]}") if found else jobs.effects.NotHappened()
 
     outcome: str = ctx.effect("write", call, probe=probe if payload.probe else None)
     dies("after the outcome")
@@ -170,7 +215,7 @@ class AsyncOutside(jobs.Payload, kind="test.async_outside"):
     log: str
 
 
-@jobs.handler(AsyncOutside, max_attempts=2, backoff=jobs.Immediate())
+@jobs.handler(AsyncOutside, max_attempts=2, backoff=jobs.backoff.Immediate())
 async def async_outside(ctx: jobs.Context, payload: AsyncOutside) -> str:
     """The same in a coroutine; the first attempt breaks after it happened."""
 
@@ -180,10 +225,35 @@ async def async_outside(ctx: jobs.Context, payload: AsyncOutside) -> str:
         await asyncio.sleep(0.01)
         raise TimeoutError
 
-    async def probe(intent: jobs.Intent) -> jobs.Happened:
+    async def probe(intent: jobs.effects.Intent) -> jobs.effects.Happened:
         await asyncio.sleep(0.01)
-        return jobs.Happened(f"attempt {intent.attempt}")
+        return jobs.effects.Happened(f"attempt {intent.attempt}")
 
     async with jobs.breaker("test.async_outside", threshold=9):
         outcome: str = await ctx.effect_async("write", call, probe=probe)
         return outcome
+
+
+class Noted(jobs.Payload, kind="test.noted"):
+    log: str
+    seconds: float = 0.0
+    fails: bool = False
+
+
+class NotedOnce(Noted, kind="test.noted_once"):
+    pass
+
+
+@jobs.handler(Noted)
+def noted(ctx: jobs.Context, payload: Noted) -> None:
+    """The last thing it does is to write its job, attempt and process into a file."""
+    time.sleep(payload.seconds)
+    with open(payload.log, "a") as file:
+        file.write(f"{ctx.job_id}:{ctx.attempt}:{os.getpid()}\n")
+    if payload.fails:
+        raise jobs.Unrecoverable("as told")
+
+
+@jobs.handler(NotedOnce, on_lost="in_doubt", timeout=5)
+def noted_once(ctx: jobs.Context, payload: NotedOnce) -> None:
+    noted(ctx, payload)

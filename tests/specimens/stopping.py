@@ -27,6 +27,14 @@ class Urgent(Obey, kind="test.urgent"):
     """Pushes others off its key, and may itself be pushed."""
 
 
+class Gentle(Obey, kind="test.gentle"):
+    """Has long after its timeout before it is killed."""
+
+
+class Brisk(Obey, kind="test.brisk"):
+    """Is killed soon after its timeout."""
+
+
 class AsyncObey(Obey, kind="test.async_obey"):
     """The same in a coroutine."""
 
@@ -37,10 +45,12 @@ def note(ctx: jobs.Context, payload: Obey, word: str) -> None:
         file.write(f"{ctx.job_id} {ctx.attempt} {word} {time.monotonic()}\n")
 
 
-@jobs.handler(Obey, preemptible=True, killable=True, backoff=jobs.Immediate())
-@jobs.handler(Firm, preemptible=True, backoff=jobs.Immediate())
-@jobs.handler(Strict, on_timeout="fail", backoff=jobs.Immediate())
-@jobs.handler(Urgent, preempts=True, preemptible=True, backoff=jobs.Immediate())
+@jobs.handler(Obey, preemptible=True, killable=True, backoff=jobs.backoff.Immediate())
+@jobs.handler(Firm, preemptible=True, backoff=jobs.backoff.Immediate())
+@jobs.handler(Gentle, grace=60)
+@jobs.handler(Brisk, grace=0.3, max_attempts=1)
+@jobs.handler(Strict, on_timeout="fail", backoff=jobs.backoff.Immediate())
+@jobs.handler(Urgent, preempts=True, preemptible=True, backoff=jobs.backoff.Immediate())
 def obey(ctx: jobs.Context, payload: Obey) -> str:
     """Works until it is told to stop; how it obeys is in its payload."""
     note(ctx, payload, "begun")
@@ -68,7 +78,7 @@ def deaf_until(end: float) -> None:
             continue
 
 
-@jobs.handler(AsyncObey, preemptible=True, backoff=jobs.Immediate())
+@jobs.handler(AsyncObey, preemptible=True, backoff=jobs.backoff.Immediate())
 async def async_obey(ctx: jobs.Context, payload: AsyncObey) -> None:
     note(ctx, payload, "begun")
     try:

@@ -27,7 +27,7 @@ def tells(ctx: jobs.Context, payload: Tells) -> None:
             ctx.emit("test.told", {"number": payload.number}, key=f"k{random.randrange(5)}")
 
 
-@jobs.handler(Moves, emits=True, backoff=jobs.Fixed(0.05))
+@jobs.handler(Moves, emits=True, backoff=jobs.backoff.Fixed(0.05))
 def moves(ctx: jobs.Context, payload: Moves) -> None:
     """Fails at its first attempt, where its number is odd."""
     if payload.number % 2 and ctx.failures == 0:

@@ -1,0 +1,1 @@
+"""Scenes of the demo, one module for each app."""

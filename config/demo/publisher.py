@@ -1,0 +1,202 @@
+"""The publisher in the demo: a stand-in for all providers on loopback, and posts that meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import time, timedelta
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.test.utils import override_settings
+
+from config.standins.publisher import Standin
+from jobs import demo, flow
+from publisher import config, plan_verbs, plans, services
+from publisher.clock import now
+from publisher.content import Content
+from publisher.models import Account, Brand, Plan, Publication
+
+SERVICES = {
+    "meta_facebook": "graph", "meta_instagram": "graph", "google_business": "google",
+    "wordpress_blog": "blog", "youtube": "youtube", "tiktok": "tiktok",
+}  # fmt: skip
+
+LOOKS = 5
+"""How often the demo looks at a blackout before it ends."""
+
+
+class PostAct(demo.Act):
+    """Posts of the demo's brand, and how they are to end."""
+
+    queues = (config.QUEUE,)
+    channels: ClassVar[Sequence[str]]
+    place: ClassVar[str] = "demo"
+    """How the ids of its accounts begin."""
+    token: ClassVar[str] = "demo"  # noqa: S105  of the stand-in
+    refresh_token: ClassVar[str] = ""
+    brand: ClassVar[str] = "demo"
+    wanted: ClassVar[str] = Publication.Status.COMPLETED
+    _standin: ClassVar[Standin | None] = None
+    _allowed: ClassVar[override_settings | None] = None
+
+    def prepare(self) -> Mapping[str, str]:
+        if PostAct._standin is not None:
+            return {}
+        PostAct._standin = Standin()
+        PostAct._standin.start()
+        # The posts are checked here, in a process that has read its environment already.
+        allowed = {**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8"]}
+        PostAct._allowed = override_settings(JOBS=allowed)
+        PostAct._allowed.enable()
+        return {"HTTP_ALLOW": "127.0.0.0/8"}
+
+    def begin(self) -> None:
+        known = Brand.objects.filter(slug=self.brand).first()
+        brand = known or services.create_brand(self.brand, self.brand.title())
+        self.ids = [self._post(brand, channel) for channel in self.channels]
+
+    def _post(self, brand: Brand, channel: str) -> Any:
+        assert self._standin is not None  # noqa: S101  it was prepared
+        base = self._standin.url
+        account = Account.objects.create(
+            brand=brand, tenant=brand.tenant, channel=channel, name=f"Demo {channel}",
+            remote_account=f"{self.place}-{channel}-{self.mark}",
+            base_url=f"{base}/{SERVICES[channel]}",
+            token=self.token, refresh_token=self.refresh_token,
+        )  # fmt: skip
+        post: dict[str, Any] = {"caption": f"Fresh bread {self.mark}"}
+        if channel in ("wordpress_blog", "youtube"):
+            post["title"] = "Fresh bread"
+        if channel == "meta_instagram":
+            post["media"] = [{"url": f"{base}/media/1000.mp4", "kind": "video"}]
+        if channel in ("youtube", "tiktok"):
+            post["media"] = [{"url": f"{base}/media/20000000.mp4", "kind": "video"}]
+        return self._publish(account, post)
+
+    def _publish(self, account: Account, post: dict[str, Any]) -> Any:
+        return services.enqueue(account, Content.model_validate(post)).row.pk
+
+    def verdict(self) -> demo.Verdict:
+        rows = list(Publication.objects.filter(pk__in=self.ids))
+        standin = self._standin
+        places = {"youtube": "youtube", "tiktok": "tiktok", "wordpress_blog": "blog"}
+        appeared = 0
+        for row in rows:
+            place = places.get(row.channel, f"{self.place}-{row.channel}-{self.mark}")
+            posts = [] if standin is None else standin.posts[place]
+            ids = [str(post.get("name") or post["id"]) for post in posts]
+            appeared += ids.count(row.remote_id) if row.remote_id else 0
+        is_good = all(row.status == self.wanted for row in rows)
+        expected = len(rows) if self.wanted == Publication.Status.COMPLETED else 0
+        words = f"{appeared} of {len(rows)} have appeared"
+        states = ", ".join(sorted({row.status for row in rows}))
+        return is_good and appeared == expected, states, words
+
+    def leave(self) -> None:
+        if PostAct._standin is not None:
+            PostAct._standin.stop()
+            PostAct._standin = None
+        if PostAct._allowed is not None:
+            PostAct._allowed.disable()
+            PostAct._allowed = None
+
+
+@demo.shown
+class ThreeChannels(PostAct):
+    title = "a post on three channels"
+    channels = ("meta_facebook", "google_business", "wordpress_blog")
+
+
+@demo.shown
+class AReel(PostAct):
+    title = "a reel"
+    channels = ("meta_instagram",)
+
+
+@demo.shown
+class AVideo(PostAct):
+    title = "a video in portions"
+    channels = ("youtube",)
+
+
+@demo.shown
+class APlan(PostAct):
+    title = "an approved plan"
+    place = "plan"
+    channels = ("meta_facebook", "google_business", "wordpress_blog")
+
+    def begin(self) -> None:
+        self._accounts: list[Account] = []
+        super().begin()
+        content = {"caption": f"A fresh plan {self.mark}", "title": "A fresh plan"}
+        at = (now() + timedelta(seconds=3)).isoformat()
+        places = [plans.Place(one.channel, at, one.pk) for one in self._accounts]
+        made = plan_verbs.create_with("demo", f"Plan {self.mark}", content, places, by="ada")
+        plan_verbs.submit(made.pk, by="ada")
+        plan_verbs.approve(made.pk, by="bob")
+        plan_verbs.schedule(made.pk, by="ada")
+        self.plan_id = made.pk
+        self.ids = list(made.slots.values_list("publication_id", flat=True))
+
+    def _publish(self, account: Account, post: dict[str, Any]) -> Any:
+        self._accounts.append(account)  # its slot comes with the plan
+
+    def is_over(self) -> bool:
+        return Plan.objects.get(pk=self.plan_id).status in ("published", "failed")
+
+    def verdict(self) -> demo.Verdict:
+        has_appeared, _, words = super().verdict()
+        status = Plan.objects.get(pk=self.plan_id).status
+        return has_appeared and status == Plan.Status.PUBLISHED, status, words
+
+
+@demo.shown
+class ATokenThatHasExpired(PostAct):
+    title = "a token that has expired"
+    channels = ("tiktok",)
+    token = "demo-expired"  # noqa: S105  of the stand-in
+    refresh_token = "demo-refresh"  # noqa: S105
+
+    def begin(self) -> None:
+        """The provider refuses the token; it is refreshed, and the post appears."""
+        assert self._standin is not None  # noqa: S101  it was prepared
+        self._standin.expired.add(self.token)
+        self._standin.refreshes[self.refresh_token] = ""
+        super().begin()
+
+
+@demo.shown
+class ABlackout(PostAct):
+    title = "a post that waits for the end of a blackout"
+    channels = ("google_business",)
+    brand = place = "demo-at-night"
+    _window: int | None = None
+    _looks = 0
+
+    def begin(self) -> None:
+        """Nothing of the brand is published until its window is taken away."""
+        midnight = time(0)
+        row = flow.create_blackout(
+            f"tenant:brand:{self.brand}", midnight, midnight, by="demo", reason="it is night"
+        )
+        self._window = row.pk
+        super().begin()
+
+    def step(self) -> str:
+        """Open the brand once the post has waited for a while."""
+        self._looks += 1
+        if self._window is None or self._looks < LOOKS:
+            return ""
+        assert self._standin is not None  # noqa: S101  it was prepared
+        early = len(self._standin.posts[f"{self.place}-google_business-{self.mark}"])
+        self._open()
+        return f"the blackout ends; {early} of its posts appeared meanwhile"
+
+    def _open(self) -> None:
+        if self._window is not None:
+            flow.delete_blackout(self._window, by="demo", reason="it is day")
+            self._window = None
+
+    def leave(self) -> None:
+        self._open()
+        super().leave()

@@ -1,0 +1,77 @@
+"""``python -m config.local [PORT]``: all of the project on one machine, for trying it out.
+
+With DEBUG, servers stand in for what is not configured: an ERP with two agents, a trading venue.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from config.command import run
+from config.standins import beside
+
+AGENTS = ("ada", "bea")
+
+
+def needs_erp() -> bool:
+    """Return whether operations have no ERP, and may have the stand-in."""
+    from django.apps import apps
+    from django.conf import settings
+
+    return (
+        settings.DEBUG
+        and apps.is_installed("operations")
+        and not settings.OPERATIONS.get("ERP_URL")
+    )
+
+
+@contextmanager
+def erp(folder: Path) -> Iterator[str]:
+    """Run the stand-in, whose state stays in the folder; what follows finds it as its ERP."""
+    command = [sys.executable, "-m", "config.standins.erp", "--port", "0", "--folder", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        url = process.stdout.readline().strip()
+        allowed = filter(None, [os.environ.get("HTTP_ALLOW"), "127.0.0.1"])
+        os.environ.update(ERP_URL=url, HTTP_ALLOW=",".join(allowed))
+        try:
+            yield url
+        finally:
+            process.terminate()
+
+
+def make_agents() -> list[str]:
+    """Create the agents, unless there are some; return those that are new."""
+    from operations import verbs
+    from operations.models import Agent
+
+    if Agent.objects.exists():
+        return []
+    for key in AGENTS:
+        verbs.create_agent(key, key, "secret", by="setup", reason="to try it out")
+    return list(AGENTS)
+
+
+def main() -> int:
+    """Migrate, and run everything until interrupted; return the exit code."""
+    port = sys.argv[1] if len(sys.argv) > 1 else "8000"
+    run(["manage.py", "migrate", "--verbosity", "0"])
+    command = ["manage.py", "jobs", "run", "--web", port]
+    if not needs_erp():
+        return beside.run(int(port), command)
+    from config.embedded import data_folder
+
+    make_agents()
+    with erp(data_folder() / "erp") as url:
+        sys.stdout.write(f"A stand-in ERP is at {url}, with the agents {' and '.join(AGENTS)}.\n")
+        sys.stdout.flush()
+        return beside.run(int(port), command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

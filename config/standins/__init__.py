@@ -1,0 +1,1 @@
+"""Servers that stand in for the outside world in the demo, one package for each app."""

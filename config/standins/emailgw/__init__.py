@@ -1,0 +1,1 @@
+"""Stand-ins of the mail providers."""
