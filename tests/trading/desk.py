@@ -24,6 +24,7 @@ class Desk:
         self.fleet, self.venue = fleet, venue
         self.trading: dict[str, Any] = {"COINBASE_URL": venue.url, "HEURISTICS_ONLY": True}
         self.blobs = folder / "blobs"
+        self._stage: Program | None = None
         self.jobs = {
             **QUICK, "HTTP_ALLOW": ["127.0.0.0/8"],
             "BLOBS": {"STORE": "local", "ROOT": str(self.blobs)},
@@ -59,11 +60,23 @@ class Desk:
 
     def stage(self, what: str, *arguments: Any) -> Any:
         """Run a step of ``tests.trading.stage`` in a process of its own; return its answer."""
-        asked = [sys.executable, "-m", "tests.trading.stage", what, json.dumps(arguments)]
-        env = self.fleet._environment(self.jobs, self.env)
-        done = subprocess.run(asked, cwd=CHECKOUT, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout)
+        if self._stage is None:
+            self._stage = self._open_stage()
+        line = self._stage.ask(json.dumps([what, arguments]))
+        assert line, self._stage.logged()[-2000:]
+        return json.loads(line)
+
+    def _open_stage(self) -> Program:
+        log = self.fleet.folder / "stage.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.trading.stage"],
+                cwd=CHECKOUT, env=self.fleet._environment(self.jobs, self.env),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
+            )  # fmt: skip
+        made = Program("stage", process, log)
+        self.fleet.programs.append(made)  # which ends it with the others
+        return made
 
     def imported(self) -> int:
         """Link an account with the plan's trades and start its import; return the user."""

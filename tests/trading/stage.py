@@ -1,4 +1,7 @@
-"""Steps in a process of a fleet: ``python -m tests.trading.stage STEP JSON``; answers in JSON."""
+"""Steps in a process of a fleet: reads ``[step, arguments]`` line by line, and writes answers.
+
+Each line is JSON. It ends with its standard input.
+"""
 
 from __future__ import annotations
 
@@ -84,5 +87,6 @@ STEPS = {
 
 if __name__ == "__main__":
     django.setup()
-    step, given = sys.argv[1:]
-    sys.stdout.write(json.dumps(STEPS[step](*json.loads(given))))  # type: ignore[operator]
+    for line in sys.stdin:
+        step, given = json.loads(line)
+        print(json.dumps(STEPS[step](*given)), flush=True)  # type: ignore[operator]  # noqa: T201

@@ -8,6 +8,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import psutil
@@ -44,29 +45,59 @@ def assert_undisturbed(desk: Desk, user: int) -> None:
     assert len(percents) == 3 and percents == sorted(percents) and percents[-1] == 100
 
 
-@pytest.mark.parametrize(
-    ("point", "when"),
-    [
-        ("trading.clients.coinbase.fills", "before"),
-        ("trading.clients.coinbase.fills", "after"),
-        ("trading.importing.upsert", "after"),
-        ("trading.importing._store", "after"),
-        ("trading.importing._finish", "after"),
-        ("trading.scoring._load", "after"),
-        ("trading.scoring._judge", "after"),
-        ("trading.events.reflect", "after"),
-        ("trading.scoring._store", "after"),
-    ],
+class Points:
+    """Functions at which the only executor dies, one at a time, when they are armed."""
+
+    def __init__(self, folder: Path, points: dict[str, str]) -> None:
+        self._marks = {
+            point: (when, folder / f"mark-{number}")
+            for number, (point, when) in enumerate(points.items())
+        }
+        for _, mark in self._marks.values():
+            mark.touch()  # it has died there already, as far as the process knows
+
+    @property
+    def crash(self) -> str:
+        return ",".join(
+            f"trading.{point.removesuffix('!')}|{when}|{mark}"
+            for point, (when, mark) in self._marks.items()
+        )
+
+    def arm(self, *points: str) -> None:
+        for point in points:
+            self._marks[point][1].unlink()
+
+    def assert_died(self, *points: str) -> None:
+        assert [point for point in points if not self._marks[point][1].exists()] == []
+
+
+IMPORTING = {
+    "clients.coinbase.fills": "before", "clients.coinbase.fills!": "after",
+    "importing.upsert": "after", "importing._store": "after", "importing._finish": "after",
+}  # fmt: skip
+SCORING = dict.fromkeys(
+    ("scoring._load", "scoring._judge", "events.reflect", "scoring._store"), "after"
 )
+DIGESTING = dict.fromkeys(
+    (
+        "digesting._load", "digesting._figures", "digesting._snapshot", "events.digest_ready",
+        "digesting._store",
+    ), "after",
+)  # fmt: skip
+
+
 def test_a_worker_that_dies_anywhere_leaves_the_rows_of_an_undisturbed_run(
-    desk: Desk, tmp_path: Path, point: str, when: str
+    desk: Desk, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "mark"
-    desk.start(f"{point}|{when}|{mark}")
-    user = desk.imported()
-    desk.await_scored(user)
-    assert mark.exists()
-    assert_undisturbed(desk, user)
+    points = Points(tmp_path, IMPORTING | SCORING)
+    desk.start(points.crash)
+    for pair in zip_longest(IMPORTING, SCORING):
+        armed = [point for point in pair if point]
+        points.arm(*armed)
+        user = desk.imported()
+        desk.await_scored(user)
+        points.assert_died(*armed)
+        assert_undisturbed(desk, user)
 
 
 def assert_one_digest(desk: Desk, user: int, wanted: object) -> None:
@@ -81,70 +112,72 @@ def assert_one_digest(desk: Desk, user: int, wanted: object) -> None:
     assert (desk.blobs / key).read_bytes() == body
 
 
-@pytest.mark.parametrize(
-    ("point", "when"),
-    [
-        ("digesting._load", "after"),
-        ("digesting._figures", "after"),
-        ("digesting._snapshot", "after"),
-        ("events.digest_ready", "after"),
-        ("digesting._store", "after"),
-    ],
-)
-def test_a_worker_that_dies_in_a_digest_leaves_one_digest(
-    desk: Desk, tmp_path: Path, point: str, when: str
-) -> None:
-    mark = tmp_path / "mark"
-    desk.start(f"trading.{point}|{when}|{mark}")
-    user, job, wanted = desk.stage("digest", desk.venue.market.fills(), PLAN)
-    desk.fleet.await_state(job, "succeeded", 60)
-    assert mark.exists()
-    assert_one_digest(desk, user, wanted)
+def test_a_worker_that_dies_in_a_digest_leaves_one_digest(desk: Desk, tmp_path: Path) -> None:
+    points = Points(tmp_path, DIGESTING)
+    desk.start(points.crash)
+    for point in DIGESTING:
+        points.arm(point)
+        user, job, wanted = desk.stage("digest", desk.venue.market.fills(), PLAN)
+        desk.fleet.await_state(job, "succeeded", 60)
+        points.assert_died(point)
+        assert_one_digest(desk, user, wanted)
 
 
 # ---- freezing
 
 
-def thaw(desk: Desk, frozen: Program, executor: int, mark: Path) -> None:
-    """Let the frozen handler go on while its supervisor sleeps, then everything."""
-    mark.with_suffix(".go").touch()
-    process = psutil.Process(executor)
-    os.kill(executor, signal.SIGCONT)
-    ended = mark.with_suffix(".ended")
-    wait_until(lambda: ended.exists() or not is_alive(process), 60, 0.05, "the handler has ended")
-    frozen.proceed()
+class Frozen:
+    """A worker that holds its handlers at some functions, and freezes with them."""
+
+    def __init__(self, folder: Path, name: str, *points: str) -> None:
+        self._marks = {point: folder / f"{name}-{number}" for number, point in enumerate(points)}
+        self.crash = ",".join(f"trading.{at}|hold|{mark}" for at, mark in self._marks.items())
+
+    def freeze(self, desk: Desk, worker: Program) -> None:
+        """Stop the worker once every handler is held."""
+        [self._executor] = desk.fleet.executors(worker)
+        for point, mark in self._marks.items():
+            wait_until(mark.exists, 60, 0.05, f"{point} is held")
+        self._worker = worker
+        worker.pause()
+
+    def thaw(self) -> None:
+        """Let the frozen handlers go on while their supervisor sleeps, then everything."""
+        for mark in self._marks.values():
+            mark.with_suffix(".go").touch()
+        process = psutil.Process(self._executor)
+        os.kill(self._executor, signal.SIGCONT)
+        ended = [mark.with_suffix(".ended") for mark in self._marks.values()]
+        wait_until(
+            lambda: all(mark.exists() for mark in ended) or not is_alive(process),
+            60, 0.05, "the handlers have ended",
+        )  # fmt: skip
+        self._worker.proceed()
 
 
-@pytest.mark.parametrize("point", ["trading.importing._store", "trading.scoring._store"])
-def test_a_worker_that_freezes_beyond_its_lease_adds_nothing_when_it_thaws(
-    desk: Desk, tmp_path: Path, point: str
-) -> None:
-    mark = tmp_path / "mark"
-    frozen = desk.start(f"{point}|hold|{mark}")
-    [executor] = desk.fleet.executors(frozen)
-    user = desk.imported()
-    wait_until(mark.exists, 60, 0.05, "the handler is held")
-    frozen.pause()
-    desk.worker()
-    desk.await_scored(user)
-    assert_undisturbed(desk, user)
-    thaw(desk, frozen, executor, mark)
-    assert_undisturbed(desk, user)
-
-
-def test_a_digest_that_freezes_beyond_its_lease_is_published_once(
+def test_workers_that_freeze_beyond_their_lease_add_nothing_when_they_thaw(
     desk: Desk, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "mark"
-    frozen = desk.start(f"trading.digesting._snapshot|hold|{mark}")
-    [executor] = desk.fleet.executors(frozen)
-    user, job, wanted = desk.stage("digest", desk.venue.market.fills(), PLAN)
-    wait_until(mark.exists, 60, 0.05, "the handler is held")
-    frozen.pause()
+    """The first holds a page and a digest; the one that takes over holds a batch of labels."""
+    first = Frozen(tmp_path, "first", "importing._store", "digesting._snapshot")
+    second = Frozen(tmp_path, "second", "scoring._store")
+    worker = desk.start(first.crash)
+    user = desk.imported()
+    reader, digest, wanted = desk.stage("digest", desk.venue.market.fills(), PLAN)
+    first.freeze(desk, worker)
+    second.freeze(desk, desk.worker(second.crash))
     desk.worker()
-    desk.fleet.await_state(job, "succeeded", 60)
-    thaw(desk, frozen, executor, mark)
-    assert_one_digest(desk, user, wanted)
+    desk.await_scored(user)
+    desk.fleet.await_state(digest, "succeeded", 60)
+
+    def assert_all() -> None:
+        assert_undisturbed(desk, user)
+        assert_one_digest(desk, reader, wanted)
+
+    assert_all()
+    first.thaw()
+    second.thaw()
+    assert_all()
 
 
 # ---- servers that go away
