@@ -52,6 +52,8 @@ def install(operation: Any, before: Step) -> None:
     @functools.wraps(function)
     def stepping(request: HttpRequest, **values: Any) -> Any:
         if is_ahead(request):
+            # Other hosts are about to be called: it counts, whatever comes of it.
+            request.jobs_own_window = None  # type: ignore[attr-defined]
             request.jobs_prepared = before(request, **values)  # type: ignore[attr-defined]
             raise Stepped
         return function(request, **values)

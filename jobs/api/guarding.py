@@ -116,6 +116,8 @@ def guarded(rules: Rules, run: Callable[..., HttpResponseBase]) -> Callable[...,
                 response = _repeated(lambda: run(request, **path), request)
         except Exception as error:  # of the transaction itself
             response = problem.answer(request, error)
+        if response.status_code >= 400:
+            _give_back(request)
         window = getattr(request, "jobs_window", None)
         if window is not None:
             window.write(response)
@@ -168,8 +170,7 @@ def _prepare(operation: Operation, rules: Rules, request: HttpRequest) -> None:
     who = auth.who(request)
     reads = request.method in SAFE
     if not hasattr(request, "jobs_window"):  # it is counted once, however often it is repeated
-        window = _counted(rules, "read" if reads else "write", who.name)
-        request.jobs_window = window  # type: ignore[attr-defined]
+        _count(request, rules, "read" if reads else "write", who.name)
     try:
         auth.need(request, rules.needs)
     except Denied as error:
@@ -189,12 +190,24 @@ def _prepare(operation: Operation, rules: Rules, request: HttpRequest) -> None:
     _take_ticket(rules, request, who.name)
 
 
-def _counted(rules: Rules, kind: str, who: str) -> throttle.Window | None:
-    """Count the request; return the window in which the fewest are left."""
+def _count(request: HttpRequest, rules: Rules, kind: str, who: str) -> None:
+    """Count the request; remember the window in which the fewest are left."""
     windows = [throttle.take(kind, who)]
     if rules.rate:
-        windows.append(throttle.take(rules.name, who, rules.rate))
-    return min((one for one in windows if one), key=lambda one: one.left, default=None)
+        own = throttle.take(rules.name, who, rules.rate)
+        request.jobs_own_window = own  # type: ignore[attr-defined]
+        windows.append(own)
+    found = min((one for one in windows if one), key=lambda one: one.left, default=None)
+    request.jobs_window = found  # type: ignore[attr-defined]
+
+
+def _give_back(request: HttpRequest) -> None:
+    """Do not count a request that changed nothing against the rate of its operation."""
+    own = getattr(request, "jobs_own_window", None)
+    if own is not None:
+        found = throttle.give_back(own)
+        if request.jobs_window is own:  # type: ignore[attr-defined]
+            request.jobs_window = found  # type: ignore[attr-defined]
 
 
 def _take_ticket(rules: Rules, request: HttpRequest, who: str) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.http import HttpRequest, HttpResponseBase
 
@@ -32,6 +32,7 @@ class Window:
     seconds: int
     left: int
     reset: int
+    key: str = ""
 
     def write(self, response: HttpResponseBase) -> None:
         """The response tells it."""
@@ -53,8 +54,16 @@ def take(name: str, principal: str, rate: str = "") -> Window | None:
     """
     window = _count(name, f"{'operation' if rate else 'who'}:{principal}", 1, rate)
     if window is not None and window.left < 0:
+        if rate:
+            give_back(window)
         raise _too_many(window)
     return window
+
+
+def give_back(window: Window) -> Window:
+    """Take back one request from the window in which it was counted."""
+    left = window.limit - _add(window.key, -1, window.seconds)
+    return replace(window, left=left)
 
 
 def refuse(request: HttpRequest) -> None:
@@ -82,11 +91,15 @@ def _count(name: str, ident: str, more: int, rate: str = "") -> Window | None:
     number, passed = divmod(int(time.time()), seconds)
     digest = hashlib.sha256(ident.encode()).hexdigest()[:32]
     key = f"{name}:{digest}:{number}"
+    count = _add(key, more, seconds)
+    return Window(name, limit, seconds, limit - count, seconds - passed, key)
+
+
+def _add(key: str, more: int, seconds: int) -> int:
     try:
-        count = rq.count(key, more, seconds * 2)
+        return rq.count(key, more, seconds * 2)
     except rq.Unavailable:
-        count = _count_alone(key, more)
-    return Window(name, limit, seconds, limit - count, seconds - passed)
+        return _count_alone(key, more)
 
 
 _alone: Counter[str] = Counter()

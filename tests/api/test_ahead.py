@@ -266,6 +266,21 @@ def test_an_operation_has_a_rate_of_its_own(no_redis: None) -> None:  # noqa: F8
     assert [reading().status_code for _ in range(3)] == [200, 200, 429]
 
 
+def test_a_request_that_fails_is_not_counted_unless_its_step_has_run(
+    no_redis: None,  # noqa: F811
+) -> None:
+    root = Caller()
+    reading = partial(call, Client(), "GET", Authorization=f"Bearer {root.secret}")
+    said = [reading(path) for path in ("/rates?x=1", "/rates?x=1", "/rates", "/rates?x=1")]
+    assert [one.status_code for one in said] == [422, 422, 200, 422]
+    assert [one["RateLimit"].split(";")[1] for one in said] == ["r=2", "r=2", "r=1", "r=1"]
+    assert [reading("/rates").status_code for _ in range(3)] == [200, 429, 429]
+
+    world.error = Problem(502, "away", "cannot be reached")
+    assert [ask(root, "/quotes?x=1", None).status_code for _ in range(4)] == [422] * 4
+    assert [ask(root, "/quotes", None).status_code for _ in range(4)] == [502, 502, 502, 429]
+
+
 def test_the_rates_of_all_operations_hold_as_well(settings: Any, no_redis: None) -> None:  # noqa: F811
     settings.JOBS = {**settings.JOBS, "API_RATES": {"write": "2/d"}}
     root = Caller()

@@ -142,6 +142,20 @@ def test_the_fourth_import_of_a_minute_waits(link: BrokerConnection, ann: Caller
     assert int(answers[-1]["Retry-After"]) > 0
 
 
+def test_a_refused_import_does_not_use_up_the_allowance(
+    venue: Coinbase, link: BrokerConnection, ann: Caller
+) -> None:
+    refused = [
+        ann.post("/trades/import", {"since": "2999-01-01T00:00:00Z"}),
+        ann.post("/trades/import", {"broker": "kraken"}),
+        ann.post("/trades/import", {"since": "soon"}),
+        ann.post("/trades/import", {}, key=None),
+    ]
+    assert [answer.status_code for answer in refused] == [422, 422, 422, 428]
+    answers = [ann.post("/trades/import", {}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [202, 202, 202, 429]
+
+
 def test_links_are_paused_resumed_and_revoked(
     venue: Coinbase, link: BrokerConnection, ann: Caller
 ) -> None:
