@@ -18,20 +18,29 @@ from jobs.operate.permissions import (
     VIEW_WORKER,
     VIEWS,
 )
-from jobs.principals import full_name
+from jobs.principals import every_permission, full_name
 
 VIEWER = frozenset(VIEWS) - {VIEW_AUDIT, VIEW_APIKEY, VIEW_WEBHOOK} | {VIEW_WORKER}
 
 
 def groups() -> Mapping[str, frozenset[str]]:
-    """Return the permissions of each group: to see, and those of the verbs that it may do."""
+    """Return the permissions of each group: to see, and those of the verbs that it may do.
+
+    Operators see what apps store, but for what a verb reveals to administrators only.
+    """
     every = verbs.every().values()
     allowed: dict[str, frozenset[str]] = {
         name: frozenset(p for verb in every if verb.group == name
                         for p in (verb.permission, *verb.also))
         for name in ("operator", "administrator")
     }  # fmt: skip
-    operator = VIEWER | {VIEW_AUDIT, VIEW_PAYLOAD, ENQUEUE_JOB} | allowed["operator"]
+    of_apps = {one for one in every_permission() if one.partition(".")[2].startswith("view_")}
+    operator = (
+        VIEWER
+        | {VIEW_AUDIT, VIEW_PAYLOAD, ENQUEUE_JOB}
+        | allowed["operator"]
+        | (of_apps - allowed["administrator"])
+    )
     return {
         "viewer": VIEWER,
         "operator": operator,

@@ -24,7 +24,7 @@ from jobs.errors import (
 from jobs.ids import uuid7
 from jobs.models import Audit
 from jobs.operate import acts, people, targets
-from jobs.operate.groups import create_groups
+from jobs.operate.groups import create_groups, groups
 from jobs.principals import ALL, EVERYTHING, PERMISSIONS, Principal, Scope, every_permission
 from jobs.signals import operator_action
 from tests.jobs.factories import a_job, sql
@@ -357,6 +357,20 @@ def test_a_group_may_do_the_verbs_of_apps_that_say_so() -> None:
     suppress, suspend = ("emailgw", "change_suppression"), ("emailgw", "change_company")
     assert suppress in held["operator"] and suspend not in held["operator"]
     assert {suppress, suspend} <= held["administrator"] and not {suppress} & held["viewer"]
+
+
+@pytest.mark.django_db
+def test_operators_see_what_apps_store_but_not_what_is_revealed_to_administrators() -> None:
+    allowed = groups()
+    seen = {
+        "emailgw.view_outboxemail", "fileproc.view_file", "operations.view_operation",
+        "publisher.view_publication", "trading.view_importrun", "trading.view_trade",
+    }  # fmt: skip
+    assert seen <= allowed["operator"] and not seen & allowed["viewer"]
+    assert "fileproc.view_content" not in allowed["operator"]
+    assert "fileproc.view_content" in allowed["administrator"]
+    known = Permission.objects.values_list("content_type__app_label", "codename")
+    assert seen <= {".".join(pair) for pair in known}
 
 
 @pytest.mark.django_db
