@@ -1,6 +1,7 @@
 """``python -m config.local [PORT]``: all of the project on one machine, for trying it out.
 
-With DEBUG, servers stand in for what is not configured: an ERP with two agents, a trading venue.
+With DEBUG, servers stand in for what is not configured: an ERP with two agents, the providers of a
+brand's accounts, a trading venue.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from config.command import run
 from config.standins import beside
+from config.standins.publisher import offered
 
 AGENTS = ("ada", "bea")
 
@@ -61,16 +63,26 @@ def main() -> int:
     """Migrate, and run everything until interrupted; return the exit code."""
     port = sys.argv[1] if len(sys.argv) > 1 else "8000"
     run(["manage.py", "migrate", "--verbosity", "0"])
-    command = ["manage.py", "jobs", "run", "--web", port]
-    if not needs_erp():
-        return beside.run(int(port), command)
-    from config.embedded import data_folder
+    with ExitStack() as stack:
+        if needs_erp():
+            from config.embedded import data_folder
 
-    make_agents()
-    with erp(data_folder() / "erp") as url:
-        sys.stdout.write(f"A stand-in ERP is at {url}, with the agents {' and '.join(AGENTS)}.\n")
-        sys.stdout.flush()
-        return beside.run(int(port), command)
+            make_agents()
+            url = stack.enter_context(erp(data_folder() / "erp"))
+            say(f"A stand-in ERP is at {url}, with the agents {' and '.join(AGENTS)}.")
+        if offered.is_needed():
+            url = stack.enter_context(offered.serving(int(port))).url
+            offered.offer(url)
+            say(
+                f"The accounts of the brand {offered.NAME} publish at {url}, which shows the posts."
+            )
+        return beside.run(int(port), ["manage.py", "jobs", "run", "--web", port])
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class Act(ABC):
     title: ClassVar[str]
     queues: ClassVar[tuple[str, ...]] = ()
     """They get a worker of their own: other scenes kill the processes in which they run."""
+    kills: ClassVar[bool] = False
+    """Whether it kills processes of its worker, which then serves no other app's queues."""
 
     def __init__(self, mark: str, url: str) -> None:
         self.mark = mark

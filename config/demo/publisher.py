@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import time, timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.db import connection
 from django.test.utils import override_settings
 
 from config.standins.publisher import Standin
+from config.standins.publisher.server import Request
 from jobs import demo, flow
+from jobs.models import Job, Lease
 from publisher import config, plan_verbs, plans, services
 from publisher.clock import now
 from publisher.content import Content
@@ -37,6 +43,7 @@ class PostAct(demo.Act):
     brand: ClassVar[str] = "demo"
     wanted: ClassVar[str] = Publication.Status.COMPLETED
     _standin: ClassVar[Standin | None] = None
+    _begun: ClassVar[list[PostAct]] = []
     _allowed: ClassVar[override_settings | None] = None
 
     def prepare(self) -> Mapping[str, str]:
@@ -51,6 +58,11 @@ class PostAct(demo.Act):
         return {"HTTP_ALLOW": "127.0.0.0/8"}
 
     def begin(self) -> None:
+        self._begun.append(self)
+        self.post()
+
+    def post(self) -> None:
+        """Publish on each of its channels."""
         known = Brand.objects.filter(slug=self.brand).first()
         brand = known or services.create_brand(self.brand, self.brand.title())
         self.ids = [self._post(brand, channel) for channel in self.channels]
@@ -96,6 +108,7 @@ class PostAct(demo.Act):
         if PostAct._standin is not None:
             PostAct._standin.stop()
             PostAct._standin = None
+            PostAct._begun.clear()
         if PostAct._allowed is not None:
             PostAct._allowed.disable()
             PostAct._allowed = None
@@ -200,3 +213,55 @@ class ABlackout(PostAct):
     def leave(self) -> None:
         self._open()
         super().leave()
+
+
+@demo.shown
+class AWorkerThatDies(PostAct):
+    title = "a video whose worker dies"
+    channels = ("youtube",)
+    kills = True
+    _portions = 0
+    _killed = 0
+
+    def begin(self) -> None:
+        """The post follows when nobody else's can be hit; see ``step``."""
+        self._begun.append(self)
+
+    def step(self) -> str:
+        """Publish once all other posts are over, and watch its upload."""
+        others = [act for act in self._begun if act is not self]
+        if self.ids or self._standin is None or not all(act.is_over() for act in others):
+            return ""
+        self._standin.script = self._look
+        self.post()
+        return "a worker dies in the middle of an upload"
+
+    def _look(self, request: Request) -> str:
+        """Kill the worker as the second portion of the video arrives."""
+        if request.method == "PUT" and request.headers.get("Content-Range", "")[6:7] != "*":
+            self._portions += 1
+            if self._portions == 2:
+                self._kill()
+        return ""
+
+    def _kill(self) -> None:
+        try:
+            owners = Job.objects.filter(pk=self.ids[0]).values("owner")
+            for pid in Lease.objects.filter(owner__in=owners).values_list("pid", flat=True):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    self._killed += 1
+        finally:
+            connection.close()  # that of a thread of the server
+
+    def is_over(self) -> bool:
+        return bool(self.ids) and super().is_over()
+
+    def verdict(self) -> demo.Verdict:
+        if not self.ids:
+            return False, "not begun", "others were not over"
+        is_good, states, words = super().verdict()
+        # Two portions and the rest; the second one, which the kill cut off, may come twice.
+        is_resumed = self._portions in (3, 4)
+        words = f"{words}, in {self._portions} portions; {self._killed} worker killed"
+        return is_good and is_resumed and self._killed == 1, states, words

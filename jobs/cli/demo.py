@@ -33,8 +33,8 @@ from jobs.states import FINAL_STATES, JobState
 
 USER = "demo"
 FLOW = f"{QUEUE},{SIDE_QUEUE}"
-START_LIMIT = 30.0
-RUN_LIMIT = 30.0
+START_LIMIT = 60.0
+RUN_LIMIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class _Demo:
         self._looked = 0.0
         self._code: int | None = None
         self._queues = sorted({queue for act in self._acts for queue in act.queues})
+        self._shaky = sorted({queue for act in self._acts if act.kills for queue in act.queues})
         self._foreman = Foreman(self._programs(where), self._log)
 
     def _programs(self, where: str) -> list[Program]:
@@ -117,9 +118,10 @@ class _Demo:
             manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
             manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
         ]
-        if self._queues:
-            mine = f"--queues={','.join(self._queues)}"
-            workers.append(manage("worker 4", "jobs", "worker", "--concurrency=4", mine))
+        steady = [queue for queue in self._queues if queue not in self._shaky]
+        for number, queues in enumerate(filter(None, (steady, self._shaky)), 4):
+            mine = f"--queues={','.join(queues)}"
+            workers.append(manage(f"worker {number}", "jobs", "worker", "--concurrency=4", mine))
         return [
             manage("dispatcher", "jobs", "dispatch"), *workers, manage("web", "jobs", "web", where)
         ]  # fmt: skip

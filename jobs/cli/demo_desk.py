@@ -159,7 +159,8 @@ class AProgram(FlowAct):
         return good and state == JobState.SUCCEEDED, state, "enqueued, retried over HTTP"
 
     def leave(self) -> None:
-        apikeys.revoke(self.key.key.pk, by=SOMEBODY, reason="it was shown")
+        if hasattr(self, "key"):  # the demo may end before it begins
+            apikeys.revoke(self.key.key.pk, by=SOMEBODY, reason="it was shown")
 
 
 class ADenial(FlowAct):
@@ -209,7 +210,7 @@ class APause(FlowAct):
         return f"{self._scope} was paused for a second: job {self.ids[0]} waited ({self._why})"
 
     def leave(self) -> None:
-        if self._resumed is None:
+        if self.ids and self._resumed is None:
             self._resumed = _now()
             pauses.resume(self._scope, by=SOMEBODY, reason="it was shown")
 

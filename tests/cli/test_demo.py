@@ -110,6 +110,20 @@ def test_an_app_brings_its_acts_along(
     assert "as an app likes it" in capsys.readouterr().out
 
 
+def test_an_act_that_kills_hits_no_other_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AKiller(AnAppsAct):
+        queues = ("shaky-queue",)
+        kills = True
+
+    for name in ("SCENES", "ACTS", "DESK"):
+        monkeypatch.setattr(demo, name, [])
+    monkeypatch.setattr("jobs.demo.of_apps", lambda: [AnAppsAct, AKiller])
+    showing = demo._Demo("127.0.0.1:1", once=True)
+    commands = [" ".join(program.command) for program in showing._programs("127.0.0.1:1")]
+    served = [command.partition("--queues=")[2] for command in commands]
+    assert {"app-queue", "shaky-queue"} <= set(served)
+
+
 def test_the_demo_needs_debug(settings: Any) -> None:
     settings.DEBUG = False
     with pytest.raises(CommandError, match="it needs DEBUG=on"):

@@ -13,8 +13,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_every_scene_ends_as_it_should() -> None:
-    acts = [kind("m", "") for kind in demo.of_apps() if issubclass(kind, PostAct)]
-    assert {act.title for act in acts} == {
+    kinds = [kind for kind in demo.of_apps() if issubclass(kind, PostAct)]
+    # Its worker would be this process; tests/integration/test_demo.py shows it.
+    acts = [kind("m", "") for kind in kinds if not kind.kills]
+    assert {kind.title for kind in kinds} == {
+        "a video whose worker dies",
         "a post on three channels", "a reel", "a video in portions", "an approved plan",
         "a token that has expired", "a post that waits for the end of a blackout",
     }  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from config.standins.publisher import media
+
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
 
 FIELDS = {"languageCode", "summary", "topicType", "callToAction", "media"}
+PHOTOS = ("image/jpeg", "image/png")
 TOPICS = {"STANDARD", "EVENT", "OFFER", "ALERT"}
 
 
@@ -25,10 +28,13 @@ def answer(standin: Standin, request: Request) -> Answer:
         return 200, {"localPosts": posts[first : first + 2], **more}
     if set(request.body) - FIELDS or request.body.get("topicType") not in TOPICS:
         return refuse(400, "INVALID_ARGUMENT")
+    photos = [str(one.get("sourceUrl", "")) for one in request.body.get("media", [])]
+    if not all(media.is_fetched(standin, url, PHOTOS) for url in photos):
+        return refuse(400, "INVALID_ARGUMENT")
     name = f"{location}/localPosts/{standin.next_id()}"
     made = {
         **request.body, "name": name, "state": "LIVE", "createTime": standin.now(),
-        "searchUrl": f"https://local.google.com/place?id={name}",
+        "searchUrl": standin.page_of(name),
     }  # fmt: skip
     posts.insert(0, made)
     return 200, made

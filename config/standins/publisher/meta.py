@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from config.standins.publisher import media
+
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
 
@@ -19,6 +21,8 @@ EDGES = {
     "comments": {"message"},
 }  # fmt: skip
 """The fields that each edge takes; any other is refused."""
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+VIDEOS = ("video/mp4", "video/quicktime")
 TEXT = {"feed": "message", "photos": "caption", "videos": "description"}
 PAGE = 2
 
@@ -69,9 +73,12 @@ def _post(standin: Standin, page: str, edge: str, body: dict[str, Any]) -> Answe
     text = body.get(TEXT[edge], "")
     if text and any(post.get("message") == text for post in standin.posts[page]):
         return refuse(506, "Duplicate status message")
+    url = body.get("url", body.get("file_url", ""))
+    if url and not media.is_fetched(standin, url, IMAGES if edge == "photos" else VIDEOS):
+        return refuse(324, "Missing or invalid media file")
     made = {
         "id": f"{page}_{standin.next_id()}", "message": text, "created_time": standin.now(),
-        "media_url": body.get("url", body.get("file_url", "")),
+        "media_url": url,
     }  # fmt: skip
     standin.posts[page].insert(0, made)
     key = "post_id" if edge == "photos" else "id"
@@ -84,6 +91,10 @@ def _container(standin: Standin, body: dict[str, Any]) -> Answer:
     children = str(body.get("children", "")).split(",") if body.get("children") else []
     if any(child not in standin.containers for child in children):
         return refuse(100, "Invalid children")
+    # Instagram takes no image but JPEG.
+    for name, types in (("image_url", IMAGES[:1]), ("video_url", VIDEOS)):
+        if name in body and not media.is_fetched(standin, body[name], types):
+            return refuse(9004, "The media could not be fetched from this URI", subcode=2207052)
     made = standin.next_id()
     standin.containers[made] = {"polls": standin.polls, "status": "", **body}
     return 200, {"id": made}
@@ -128,7 +139,7 @@ def _read(standin: Standin, owner: str, edge: str, query: dict[str, str]) -> Ans
         status = _status(standin, standin.containers[owner])
         words = f"{status}: {standin.fails}" if status == "ERROR" else status
         return 200, {"id": owner, "status_code": status, "status": words}
-    return 200, {"id": owner, "permalink": f"https://www.instagram.com/p/{owner}/"}
+    return 200, {"id": owner, "permalink": standin.page_of(owner)}
 
 
 def _page(rows: list[dict[str, Any]], query: dict[str, str]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
-from config.standins.publisher import google, media, meta, tiktok, wordpress, youtube
+from config.standins.publisher import google, media, meta, pages, tiktok, wordpress, youtube
 
 Answer = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
@@ -118,6 +118,10 @@ class Standin:
         self.numbers += 1
         return str(17_000_000 + self.numbers)
 
+    def page_of(self, name: str) -> str:
+        """Return the address at which a post can be seen."""
+        return f"{self.url}/posts#{quote(name)}"
+
     @staticmethod
     def now() -> str:
         """Return the time as the providers write it."""
@@ -178,6 +182,7 @@ class Standin:
 SERVICES: dict[str, Callable[[Standin, Request], Answer]] = {
     "graph": meta.answer, "google": google.answer, "oauth": google.token, "blog": wordpress.answer,
     "tiktok": tiktok.answer, "youtube": youtube.answer, "media": media.answer,
+    "": pages.answer, "posts": pages.answer,
 }  # fmt: skip
 
 

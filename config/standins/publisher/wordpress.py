@@ -30,7 +30,7 @@ def answer(standin: Standin, request: Request) -> Answer:
     taken = {post["slug"] for post in posts}
     # A slug that is taken gets a number, as WordPress does.
     slug = next(s for s in (slug, *(f"{slug}-{n}" for n in range(2, 99))) if s not in taken)
-    made = {"id": number, "slug": slug, "link": f"https://blog.test/{slug}/", **request.body}
+    made = {"id": number, "slug": slug, "link": standin.page_of(str(number)), **request.body}
     posts.insert(0, {**made, "slug": slug})
     return 201, made
 
