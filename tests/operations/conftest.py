@@ -8,7 +8,12 @@ import pytest
 
 from config.standins.erp.server import Erp
 from operations.models import Agent
+from tests.integration.conftest import fleet, servers
+from tests.integration.fleet import Fleet
 from tests.operations import factories
+from tests.operations.office import Office, Stage, opened
+
+__all__ = ["fleet", "servers"]  # fixtures
 
 
 @pytest.fixture
@@ -32,3 +37,18 @@ def erp(tmp_path: Path, settings: Any) -> Iterator[Erp]:
 @pytest.fixture
 def agent(db: None) -> Agent:
     return factories.agent()
+
+
+@pytest.fixture(scope="session")
+def stage(servers: Fleet) -> Iterator[Stage]:
+    """The process that enqueues and stops operations of offices."""
+    found = Stage(servers)
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def office(fleet: Fleet, stage: Stage, tmp_path: Path) -> Iterator[Office]:
+    """A fleet whose workers call an ERP."""
+    with opened(fleet, stage, tmp_path) as found:
+        yield found

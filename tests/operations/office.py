@@ -12,29 +12,55 @@ from pathlib import Path
 from typing import Any
 
 from config.standins.erp.server import Erp
-from tests.integration.fleet import CHECKOUT, QUICK, Fleet, Program
+from tests.integration.fleet import CHECKOUT, Fleet, Program
 from tests.operations.factories import order
 from tests.wait import wait_until
 
 TABLES = "operations_agent, operations_operation, jobs_breaker, jobs_pause"
 OURS, SYNCS = "erp-write,erp-read", "erp-sync"
+STEADY = {"LEASE": 20.0, "HEARTBEAT": 1.0, "DRAIN": 5.0}
+"""No busy machine takes a lease from a worker that lives; faults are scripted for one attempt."""
+PATIENCE = 120.0
+"""Seconds to wait for what must come true; what is promised of its duration is asserted apart."""
 Wanted = tuple[str, str, Any]
+
+
+class Stage:
+    """A process that enqueues and stops operations, for all tests on the same servers."""
+
+    def __init__(self, servers: Fleet) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.operations.stage"], cwd=CHECKOUT, text=True,
+            env=servers._environment({}, {"FLEET_APPS": "operations"}), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def tell(self, request: dict[str, Any]) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
 
 
 class Office:
     """A fleet with an ERP."""
 
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
-        self.fleet, self.folder = fleet, folder
+    def __init__(self, fleet: Fleet, stage: Stage, folder: Path) -> None:
+        self.fleet, self.stage, self.folder = fleet, stage, folder
         self.erp = Erp(folder / "erp")
         self.jobs: dict[str, Any] = {
-            **QUICK, "HTTP_ALLOW": ["127.0.0.0/8"],
+            **STEADY, "HTTP_ALLOW": ["127.0.0.0/8"],
             "BLOBS": {"STORE": "local", "ROOT": str(folder / "blobs")},
         }  # fmt: skip
         self.settings: dict[str, Any] = {
-            "ERP_URL": self.erp.url, "EXPORTS": str(folder / "exports"), "CALL_TIMEOUT": 10,
+            "ERP_URL": self.erp.url, "EXPORTS": str(folder / "exports"), "CALL_TIMEOUT": 60,
         }  # fmt: skip
-        self._stage: subprocess.Popen[str] | None = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -53,16 +79,7 @@ class Office:
 
     def tell(self, request: dict[str, Any]) -> Any:
         """The answer of the process that enqueues and stops operations."""
-        if self._stage is None:
-            self._stage = subprocess.Popen(
-                [sys.executable, "-m", "tests.operations.stage"], cwd=CHECKOUT, text=True,
-                env=self.fleet._environment(self.jobs, self.env), stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )  # fmt: skip
-        assert self._stage.stdin is not None and self._stage.stdout is not None
-        self._stage.stdin.write(json.dumps(request) + "\n")
-        self._stage.stdin.flush()
-        return json.loads(self._stage.stdout.readline())
+        return self.stage.tell({**request, "jobs": self.jobs, "operations": self.settings})
 
     def ask(self, *wanted: Wanted) -> list[str]:
         """The ids of new operations: agent, type and data of each."""
@@ -75,11 +92,6 @@ class Office:
         return self.tell({"verb": verb, "target": target, "given": given, "options": options})
 
     def end(self) -> None:
-        if self._stage is not None:
-            assert self._stage.stdin is not None and self._stage.stdout is not None
-            self._stage.stdin.close()
-            self._stage.wait(30)
-            self._stage.stdout.close()
         self.fleet.end_programs()
         self.erp.stop()
 
@@ -97,12 +109,17 @@ class Office:
         )  # fmt: skip
         return found[0], found[1], found[2]
 
-    def await_phase(self, id: str, *phases: str, timeout: float = 60) -> str:
+    def await_phase(self, id: str, *phases: str) -> str:
         def reached() -> str:
             phase = self.phase(id)
             return phase if phase in phases else ""
 
-        return wait_until(reached, timeout, 0.05, f"{id} is {' or '.join(phases)}")
+        return wait_until(reached, PATIENCE, 0.05, f"{id} is {' or '.join(phases)}")
+
+    def seconds(self, id: str, since: str, until: str) -> float:
+        """How long it took from one moment of its job to another, which no other process delays."""
+        between = f"SELECT extract(epoch FROM {until} - {since}) FROM jobs_job WHERE id = %s"  # noqa: S608
+        return float(self.fleet.value(between, [id]))
 
     def steps(self, id: str) -> list[tuple[str, str]]:
         return self.fleet.query(
@@ -118,18 +135,18 @@ class Office:
         wait_until(
             lambda: sum(c["what"] == what and c["step"] == "begin" for c in self.erp.book.log)
             >= count,
-            60, message=f"{what} is called",
+            PATIENCE, message=f"{what} is called",
         )  # fmt: skip
 
-    def seconds_of(self, agents: list[str]) -> float:
-        """How long orders of these agents take, three of each, that need half a second each."""
+    def seconds_of(self, agents: list[str], each: int) -> float:
+        """How long orders of these agents take, which need half a second each."""
         for agent in agents:
-            self.erp.script(agent, *["slow_write"] * 3)
+            self.erp.script(agent, *["slow_write"] * each)
         ids = self.ask(
-            *((agent, "submit-order", order(f"{agent}-{n}")) for n in range(3) for agent in agents)
+            *((a, "submit-order", order(f"{a}-{n}")) for n in range(each) for a in agents)
         )
         for id in ids:
-            self.await_phase(id, "completed", timeout=120)
+            self.await_phase(id, "completed")
         return float(
             self.fleet.value(
                 "SELECT extract(epoch FROM max(ended_at) - min(started_at)) "
@@ -173,10 +190,10 @@ def overlaps(log: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 
 @contextmanager
-def opened(fleet: Fleet, folder: Path) -> Iterator[Office]:
+def opened(fleet: Fleet, stage: Stage, folder: Path) -> Iterator[Office]:
     """An office without agents; nothing of it is left."""
     fleet.query(f"TRUNCATE {TABLES} CASCADE")
-    found = Office(fleet, folder)
+    found = Office(fleet, stage, folder)
     found.erp.start()
     try:
         yield found

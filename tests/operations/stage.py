@@ -31,8 +31,21 @@ def answer(request: dict[str, Any]) -> Any:
         return {"refused": refused.message}
 
 
+def serve() -> None:
+    """Answer requests, each under the settings that it brings along."""
+    from django.conf import settings
+    from django.db import close_old_connections
+    from django.test import override_settings
+
+    usual = settings.JOBS
+    for line in sys.stdin:
+        close_old_connections()  # a server may have been started again between two tests
+        request = json.loads(line)
+        with override_settings(JOBS={**usual, **request["jobs"]}, OPERATIONS=request["operations"]):
+            sys.stdout.write(json.dumps(answer(request)) + "\n")
+            sys.stdout.flush()
+
+
 if __name__ == "__main__":
     django.setup()
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
-        sys.stdout.flush()
+    serve()

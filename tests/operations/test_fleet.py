@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import fleet, servers
-from tests.integration.fleet import Fleet
 from tests.operations.factories import order
-from tests.operations.office import Office, opened
-
-__all__ = ["fleet", "servers"]  # fixtures
+from tests.operations.office import Office
 
 pytestmark = pytest.mark.slow
 
@@ -24,12 +19,6 @@ STEPS = [
     )
     for when in ("before", "after")
 ]  # fmt: skip
-
-
-@pytest.fixture
-def office(fleet: Fleet, tmp_path: Path) -> Iterator[Office]:
-    with opened(fleet, tmp_path) as found:
-        yield found
 
 
 def test_a_worker_that_dies_anywhere_makes_one_order(office: Office, tmp_path: Path) -> None:
@@ -61,7 +50,7 @@ def test_a_write_that_times_out_anywhere_ends_truly(office: Office, tmp_path: Pa
     ids = office.ask(
         *((f"agent-{n}", "submit-order", order(f"P-{n}")) for n in range(len(STEPS) + 1))
     )
-    ends = [office.await_phase(id, "completed", "failed", timeout=120) for id in ids]
+    ends = [office.await_phase(id, "completed", "failed") for id in ids]
     assert all(mark.exists() for mark in marks.values())
     for id, end in zip(ids, ends, strict=True):
         assert office.is_saved(id) == (end == "completed"), office.steps(id)

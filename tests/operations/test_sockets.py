@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection
 
-from tests.integration.conftest import fleet, servers
 from tests.integration.fleet import Fleet
 from tests.integration.realtime.site import Site, closed, emit, head
 from tests.wait import wait_until
 
-__all__ = ["fleet", "servers"]  # fixtures
 pytestmark = pytest.mark.slow
 PATH = "/ws/operations"
 
