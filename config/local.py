@@ -1,7 +1,7 @@
 """``python -m config.local [PORT]``: all of the project on one machine, for trying it out.
 
-With DEBUG, servers stand in for what is not configured: an ERP with two agents, the providers of a
-brand's accounts, a trading venue.
+With DEBUG, servers stand in for what is not configured: an ERP with agents, the providers of a brand's
+accounts, a trading venue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from config.command import run
 from config.standins import beside
 from config.standins.publisher import offered
 
-AGENTS = ("ada", "bea")
+AGENTS = ("ada", "bea", "service-account")
+"""Two people, and the agent of what is synced once for all."""
 
 
 def needs_erp() -> bool:
@@ -69,7 +70,7 @@ def main() -> int:
 
             make_agents()
             url = stack.enter_context(erp(data_folder() / "erp"))
-            say(f"A stand-in ERP is at {url}, with the agents {' and '.join(AGENTS)}.")
+            say(f"A stand-in ERP is at {url}, with the agents {', '.join(AGENTS)}.")
         if offered.is_needed():
             url = stack.enter_context(offered.serving(int(port))).url
             offered.offer(url)

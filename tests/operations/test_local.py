@@ -11,17 +11,18 @@ import pytest
 
 from config import local
 from operations.models import Agent
+from operations.table import SERVICE_ACCOUNT
 
 
 @pytest.mark.django_db
-def test_the_stand_in_runs_beside_and_knows_two_agents(
+def test_the_stand_in_runs_beside_and_knows_its_agents(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_ALLOW", "10.0.0.1")
     monkeypatch.setenv("ERP_URL", "")
     settings.DEBUG, settings.OPERATIONS = True, {"ERP_URL": ""}
     assert local.needs_erp()
-    assert local.make_agents() == ["ada", "bea"]
+    assert local.make_agents() == ["ada", "bea", SERVICE_ACCOUNT]
     with local.erp(tmp_path / "erp") as url:
         assert (os.environ["ERP_URL"], os.environ["HTTP_ALLOW"]) == (url, "10.0.0.1,127.0.0.1")
         for agent in Agent.objects.all():
