@@ -51,8 +51,17 @@ Percent = Annotated[
 Text = Annotated[str, Field(max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Id = Annotated[
-    str, BeforeValidator(_not_temporary), Field(min_length=1, max_length=80, pattern=r"^[\w./-]+$")
+    str, Field(min_length=1, max_length=80, pattern=r"^[\w./-]+$"), BeforeValidator(_not_temporary)
 ]
+
+
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "is not a field of this type",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "may only have letters, digits and the characters . / _ -",
+}
+"""Messages for mistakes whose own describe a schema."""
 
 
 class Data(BaseModel):
@@ -232,6 +241,8 @@ def _escaped(part: int | str) -> str:
 
 
 def _words(problem: Any) -> str:
+    if problem["type"] in _WORDS:
+        return _WORDS[problem["type"]]
     text: str = problem["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
 
