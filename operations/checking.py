@@ -55,8 +55,13 @@ def _finish_it(ctx: jobs.Context, row: Operation) -> None:
 
 
 def saved(row: Operation, erp_id: str, by: Any, reason: str) -> None:
-    """Decide that the ERP has a doubtful write: its job runs again and finishes it."""
+    """Decide that the ERP has a write under this number: its job runs again and finishes it."""
     name = by if isinstance(by, str) else by.name
+    if row.phase == Phase.ERP_SAVE_DONE:  # the number was wrong
+        row.erp_id, row.mismatch, row.error_code = erp_id, [], ""
+        row.save(update_fields=["erp_id", "mismatch", "error_code"])
+        jobs.retry(row.pk, by=by, reason=reason)
+        return
     states.operation.move(
         row, Phase.ERP_SAVE_DONE, by=name, why=reason, erp_id=erp_id, error_code="", wanted_end=""
     )

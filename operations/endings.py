@@ -67,9 +67,10 @@ def _outcome(row: Operation) -> str:
 def finish(row: Operation, to: Phase, code: str) -> None:
     """Move an operation to an end at which nothing was saved."""
     known = row.error_code if row.error_code and row.phase != Phase.IN_DOUBT else code
+    is_cancelled = to == Phase.CANCELLED
     states.operation.move(
-        row, to, by=BY, why=code, error_code="" if to == Phase.CANCELLED else known[:60],
-        ended_at=timezone.now(), wanted_end="",
+        row, to, by=BY, why=code if is_cancelled else known,
+        error_code="" if is_cancelled else known[:60], ended_at=timezone.now(), wanted_end="",
     )  # fmt: skip
     if row.spec.family is Family.SYNC:
         SyncRun.objects.filter(pk=row.pk, outcome=Outcome.RUNNING).update(

@@ -10,6 +10,7 @@ from operations.clock import now
 from operations.models import Agent, Login, Operation, Outcome, Phase, SyncRun
 from operations.services.syncs import standings
 from operations.table import OPERATIONS, Family
+from operations.verify import MISMATCH
 
 WRITES = [one.type for one in OPERATIONS.values() if one.family is Family.WRITE]
 
@@ -49,9 +50,7 @@ metrics.gauge(
 metrics.gauge(
     "operations_mismatches", "Writes of which the ERP has other values than were sent.",
     read=lambda: float(
-        Operation.objects.filter(
-            phase=Phase.ERP_SAVE_DONE, error_code="verification_mismatch"
-        ).count()
+        Operation.objects.filter(phase=Phase.ERP_SAVE_DONE, error_code=MISMATCH).count()
     ),
 )  # fmt: skip
 metrics.gauge(

@@ -73,6 +73,8 @@ def put_lines(agent: str, order: str, lines: Sequence[dict[str, Any]]) -> None:
 def store_write(row: Operation, data: dict[str, Any], seen: dict[str, Any] | None) -> None:
     """Store what a write has changed, as the ERP shows it."""
     agent = row.agent_id
+    if seen is None:
+        remove_temporary(row)  # a person has accepted that the ERP has it no more
     if row.type == "submit-order" and seen is not None:
         put_order(agent, row.erp_id, seen, row.temporary_id)
     elif row.type == "create-customer" and seen is not None:

@@ -140,8 +140,8 @@ def resolve(
     how: Annotated[
         Literal["saved", "not_saved", "accept", "recheck"],
         Field(
-            description="of a doubt: the ERP has it, or does not; of a mismatch: accept the "
-            "ERP's values, or compare again after a correction"
+            description="of a doubt: the ERP has it, under this number, or does not; of a "
+            "mismatch: accept the ERP's values, or compare again after a correction"
         ),
     ],
     *,
@@ -156,7 +156,7 @@ def resolve(
     with acting(resolve, operation_id, tenant=tenant, queue=queue, by=by, reason=reason) as act:
         row = _operation(operation_id)
         if how in ("saved", "not_saved"):
-            if row.phase != Phase.IN_DOUBT:
+            if row.phase != Phase.IN_DOUBT and not (how == "saved" and row.has_wrong_number):
                 raise _wrong_phase(row)
             if how == "not_saved":
                 checking.not_saved(row, by, act.reason)
@@ -169,7 +169,8 @@ def resolve(
             if row.phase != Phase.ERP_SAVE_DONE or not row.mismatch:
                 raise _wrong_phase(row)
             row.takes_erp_values, row.error_code = how == "accept", ""
-            row.save(update_fields=["takes_erp_values", "error_code"])
+            row.mismatch = row.mismatch if row.takes_erp_values else []
+            row.save(update_fields=["takes_erp_values", "error_code", "mismatch"])
             jobs.retry(row.pk, by=by, reason=act.reason)
         act.note(how=how)
 

@@ -10,6 +10,8 @@ from operations.models import Operation
 from operations.payloads import Customer, Data, EditOrder, SubmitOrder
 
 Difference = dict[str, str]
+MISMATCH = "verification_mismatch"
+"""The error of an operation whose values differ."""
 
 
 def what_of(row: Operation) -> str:

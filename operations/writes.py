@@ -92,14 +92,16 @@ def _compare(
     ctx: jobs.Context, row: Operation, data: payloads.Data, seen: dict[str, Any] | None
 ) -> None:  # fmt: skip
     """Let a person decide where the ERP has something else than it was sent."""
-    found = verify.differences(row, data, seen)
-    if not found or row.takes_erp_values:
+    if row.takes_erp_values:
         return
-    with transaction.atomic():
-        ctx.fence()
-        row.error_code, row.mismatch = "verification_mismatch", found
-        row.save(update_fields=["error_code", "mismatch"])
-    raise jobs.Unrecoverable("verification_mismatch")
+    found = verify.differences(row, data, seen)
+    if found or row.mismatch:
+        with transaction.atomic():
+            ctx.fence()
+            row.error_code, row.mismatch = verify.MISMATCH if found else "", found
+            row.save(update_fields=["error_code", "mismatch"])
+    if found:
+        raise jobs.Unrecoverable(verify.MISMATCH)
 
 
 def _finish(ctx: jobs.Context, row: Operation, seen: dict[str, Any] | None) -> dict[str, Any]:

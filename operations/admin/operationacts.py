@@ -12,8 +12,7 @@ from django.utils.translation import gettext_lazy
 from jobs.admin import Act, Reason, principal
 from operations import states, verbs
 from operations.models import Operation, Phase
-
-MISMATCH = "verification_mismatch"
+from operations.verify import MISMATCH
 
 
 def is_mismatch(row: Operation) -> bool:
@@ -36,6 +35,10 @@ def _no_retry(request: HttpRequest, row: Operation) -> str:
 
 def _no_doubt(request: HttpRequest, row: Operation) -> str:
     return _unless(row.phase == Phase.IN_DOUBT, row)
+
+
+def _no_number(request: HttpRequest, row: Operation) -> str:
+    return _unless(row.phase == Phase.IN_DOUBT or row.has_wrong_number, row)
 
 
 def _no_mismatch(request: HttpRequest, row: Operation) -> str:
@@ -80,7 +83,7 @@ ACTS = (
             _("It waits for its turn again."),
             _("What the ERP has already is only finished here."),
         ]),
-    Act("saved", gettext_lazy("The ERP has it…"), _deciding("saved"), _no_doubt, form=SavedForm,
+    Act("saved", gettext_lazy("The ERP has it…"), _deciding("saved"), _no_number, form=SavedForm,
         tone="primary", verb="operation.resolve", consequences=lambda r, o: [
             _("Search the ERP for the reference %(id)s first.") % {"id": o.pk},
             _("It is finished here under the number that you give."),

@@ -102,6 +102,11 @@ class Operation(models.Model):
         return bool(self.mismatch) and not self.takes_erp_values
 
     @property
+    def has_wrong_number(self) -> bool:
+        """Whether the ERP has nothing under the number that a person has given."""
+        return self.awaits_decision and any(one["field"] == "id" for one in self.mismatch)
+
+    @property
     def temporary_id(self) -> str:
         """Return the local id of what it creates, until the ERP has given it a number."""
         return f"TEMP-{self.id}"
