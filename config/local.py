@@ -1,7 +1,7 @@
 """``python -m config.local [PORT]``: all of the project on one machine, for trying it out.
 
-With DEBUG, servers stand in for what is not configured: an ERP with agents, the providers of a brand's
-accounts, a trading venue.
+With DEBUG, servers stand in for what is not configured: an ERP with agents, the providers of a
+brand's accounts, a trading venue.
 """
 
 from __future__ import annotations
