@@ -341,7 +341,10 @@ def file_chunks(request: HttpRequest, file_id: UUID, asked: Query[Part]) -> Any:
 @_on("GET", "/dlq", "upload_dlq_list", VIEW_FILE, schemas.Letters)
 def dlq_list(request: HttpRequest, asked: Query[Part]) -> Any:
     """List files whose last attempt has failed, newest first."""
-    return {"entries": retrying.letters(owner_of(request, asked.owner), asked.limit, asked.offset)}
+    owner = owner_of(request, asked.owner)
+    is_staff = auth.who(request).is_staff
+    entries = retrying.letters(owner, asked.limit, asked.offset, with_stacks=is_staff)
+    return {"entries": entries}
 
 
 @_on("POST", "/dlq/{uuid:file_id}/retry", "upload_dlq_retry", CHANGE_FILE, schemas.SuccessOut)

@@ -82,6 +82,8 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
     file = stages.begin(ctx, payload.file_id, Stage.EXTRACT)
     if file is None:
         return "nothing to do"
+    if stages.was_read(file) and stages.claim(ctx, file, file.sha256) is None:
+        return "equal to another file"
     try:
         with extraction.copy(file) as copied:
             content = stages.claim(ctx, file, copied.sha256)
@@ -90,7 +92,7 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
             ctx.checkpoint()
             found = extraction.read(ctx, copied.path, file.name)
     except FileError as error:
-        raise stages.surrender(ctx, error) from None
+        raise stages.surrender(ctx, error, release=file) from None
 
     def write() -> dict[str, Any]:
         Chunk.objects.filter(content=content).delete()
@@ -121,7 +123,7 @@ def chunk(ctx: jobs.Context, payload: Chunking) -> str:
         if not pieces:
             raise FileError("NO_TEXT")
     except FileError as error:
-        raise stages.surrender(ctx, error) from None
+        raise stages.surrender(ctx, error, release=file) from None
     rows = [
         Chunk(
             content=content, number=number, text=one.text, start=one.start, end=one.end,

@@ -305,6 +305,9 @@ class Letter(Schema):
     failedAt: datetime
     retriedAt: datetime | None
     retriedBy: str | None
+    stack: str | None = Field(
+        description="where in the code the last attempt failed; null unless you are staff"
+    )
 
 
 class Letters(Schema):

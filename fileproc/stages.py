@@ -16,8 +16,8 @@ from fileproc.errors import PERMANENT, FileError
 from fileproc.models import BatchStatus, Content, File, FileStatus, Stage, StageRun
 from jobs.effects import CircuitOpen
 
-WAIT = 1.0
-"""Seconds after which a file asks again whether an equal one is ready."""
+WAIT, LONGEST_WAIT = 1.0, 15.0
+"""Seconds after which a file asks again whether an equal one is ready: at first, and at last."""
 PATIENCE = timedelta(hours=24)
 """How long a file waits for an embedding model that is not available."""
 
@@ -91,7 +91,7 @@ def claim(ctx: jobs.Context, file: File, sha256: str) -> Content | None:
     """Return the content that the file is to be processed for; None if an equal one was ready.
 
     Equal bytes of an owner are processed once: while another file is at it, this one waits, and
-    takes over if that fails or is deleted.
+    takes over if an attempt of that fails, or if it is deleted.
     """
     with transaction.atomic():
         ctx.fence()
@@ -102,12 +102,26 @@ def claim(ctx: jobs.Context, file: File, sha256: str) -> Content | None:
         if content.is_ready:
             share(fresh, content)
             return None
-        if content.holder not in (None, file.pk) and _is_at_work(content.holder):
-            raise jobs.Snooze(WAIT)
-        Content.objects.filter(pk=content.pk).update(holder=file.pk)
+        has_turn = content.holder in (None, file.pk) or not _is_at_work(content.holder)
+        if has_turn:
+            Content.objects.filter(pk=content.pk).update(holder=file.pk)
+        # Kept while it waits, too: the bytes need not be read again to see whose turn it is.
         File.objects.filter(pk=file.pk).update(content=content, sha256=sha256)
         file.content, file.sha256 = content, sha256
+    if not has_turn:
+        raise jobs.Snooze(_wait(ctx))
     return content
+
+
+def _wait(ctx: jobs.Context) -> float:
+    """Return after how many seconds a file asks again, which it does less and less often."""
+    asked = ctx.attempt - ctx.failures - 1
+    return min(WAIT * 1.5 ** min(asked, 10), LONGEST_WAIT)
+
+
+def was_read(file: File) -> bool:
+    """Return whether the bytes of the file were read before, so that their checksum is ours."""
+    return file.content_id is not None and file.sha256 != ""
 
 
 def share(file: File, content: Content) -> None:
@@ -149,9 +163,15 @@ def note(ctx: jobs.Context, code: str) -> None:
         StageRun.objects.filter(job_id=ctx.job_id).update(error_code=code)
 
 
-def surrender(ctx: jobs.Context, error: FileError) -> Exception:
-    """Note a fault of the file; return what the handler raises, as often as the settings say."""
+def surrender(ctx: jobs.Context, error: FileError, release: File | None = None) -> Exception:
+    """Note a fault of the file; return what the handler raises, as often as the settings say.
+
+    ``release`` is a file whose next attempt reads all of its input again: meanwhile an equal one
+    may have its turn, so that equal broken files do not fail one after another.
+    """
     note(ctx, error.code)
+    if release is not None and release.content_id is not None:
+        Content.objects.filter(pk=release.content_id, holder=release.pk).update(holder=None)
     tries = config.settings().PERMANENT_ATTEMPTS
     if error.code in PERMANENT and ctx.failures + 1 >= tries:
         return jobs.Unrecoverable(str(error))

@@ -17,7 +17,7 @@ from fileproc.errors import Refused
 from fileproc.models import BatchStatus, File, FileStatus, Stage, StageRun
 from fileproc.payloads import KINDS, RetryAll
 from fileproc.services import batches
-from jobs.models import DeadLetter
+from jobs.models import Attempt, DeadLetter
 
 AT_ONCE = 100
 
@@ -31,8 +31,13 @@ class Retried:
     remaining: int
 
 
-def letters(owner: str, limit: int, offset: int) -> list[dict[str, Any]]:
-    """Return the open dead letters of an owner's files that can be retried, the newest first."""
+def letters(
+    owner: str, limit: int, offset: int, *, with_stacks: bool = False
+) -> list[dict[str, Any]]:
+    """Return the open dead letters of an owner's files that can be retried, the newest first.
+
+    ``with_stacks`` adds where in the code the last attempt failed, which is for the staff.
+    """
     rows = DeadLetter.objects.filter(state="open", kind__in=KINDS, tenant=owner)
     # A letter opens with the end of its job, a moment before its file has failed.
     shown = StageRun.objects.filter(
@@ -40,8 +45,18 @@ def letters(owner: str, limit: int, offset: int) -> list[dict[str, Any]]:
     )
     rows = rows.filter(Exists(shown)).order_by("-opened_at", "-id")
     found = list(rows.values("job_id", "opened_at")[offset : offset + limit])
-    runs = _runs([row["job_id"] for row in found])
-    return [_told(runs[row["job_id"]], row) for row in found if row["job_id"] in runs]
+    job_ids = [row["job_id"] for row in found]
+    runs, stacks = _runs(job_ids), _stacks(job_ids) if with_stacks else {}
+    return [
+        _entry(runs[row["job_id"]], row, stacks.get(row["job_id"]))
+        for row in found
+        if row["job_id"] in runs
+    ]
+
+
+def _stacks(job_ids: Sequence[UUID]) -> dict[UUID, str]:
+    rows = Attempt.objects.filter(job_id__in=job_ids).order_by("number")
+    return dict(rows.values_list("job_id", "traceback"))
 
 
 def _runs(job_ids: Sequence[UUID]) -> dict[UUID, StageRun]:
@@ -51,7 +66,7 @@ def _runs(job_ids: Sequence[UUID]) -> dict[UUID, StageRun]:
     return {run.job_id: run for run in rows}
 
 
-def _told(run: StageRun, letter: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(run: StageRun, letter: Mapping[str, Any], stack: str | None) -> dict[str, Any]:
     from fileproc.errors import MESSAGES
 
     return {
@@ -60,6 +75,7 @@ def _told(run: StageRun, letter: Mapping[str, Any]) -> dict[str, Any]:
         "error": run.error_code, "message": MESSAGES.get(run.error_code, ""),
         "attempts": run.attempts, "failedAt": letter["opened_at"],
         "retriedAt": run.retried_at, "retriedBy": run.retried_by or None,
+        "stack": stack or None,
     }  # fmt: skip
 
 

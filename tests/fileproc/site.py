@@ -19,6 +19,8 @@ from tests.wait import wait_until
 TABLES = "fileproc_batch, fileproc_content, fileproc_quota, fileproc_cachedvector, jobs_apikey"
 
 OWNERS = ("acme", "globex")
+WHOLE = ["uploaded", "queued", "extracting", "chunking", "embedding", "ready"]
+"""The way of a file without a fault."""
 FAST = {"RATES": {"extract": "100000/m", "chunk": "100000/m", "embed": "100000/m"}}
 """Settings of a site whose files need not wait for rates."""
 
@@ -47,22 +49,24 @@ class Site:
                 "FLEET_FILEPROC": json.dumps(settings or {}),
             },
         }  # fmt: skip
-        done = subprocess.run(
+        people = subprocess.Popen(
             [sys.executable, "-m", "tests.fileproc.stage", *owners], cwd=CHECKOUT,
             env=fleet._environment(self.options["jobs"], self.options["env"]),
-            capture_output=True, text=True, check=True,
+            stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.url = f"http://127.0.0.1:{(port := free_port())}"
+        alone = httpx.Limits(max_keepalive_connections=0)  # nothing is left open
+        self.client = httpx.Client(timeout=60, limits=alone)
         if with_origin:
             self.options["jobs"]["BLOBS"]["ORIGIN"] = self.url
-        self.keys = json.loads(done.stdout)
         fleet.manage("web", "jobs", "web", str(port), **self.options)
         fleet.dispatcher(**self.options)
+        self.keys = json.loads(people.communicate()[0])
         wait_until(self._answers, 60, message="the web server answers")
 
     def _answers(self) -> bool:
         with suppress(httpx.TransportError):
-            return httpx.get(f"{self.url}/api/v1/health/live", timeout=30).status_code == 200
+            return self.client.get(f"{self.url}/api/v1/health/live").status_code == 200
         return False
 
     def worker(self, *arguments: str) -> Program:
@@ -76,8 +80,8 @@ class Site:
 
     def call(self, method: str, path: str, body: Any = None, tenant: str = "acme") -> Any:
         headers = {"Authorization": f"Bearer {self.keys[tenant]}"}
-        answer = httpx.request(
-            method, f"{self.url}/api/v2/uploads{path}", json=body, headers=headers, timeout=30
+        answer = self.client.request(
+            method, f"{self.url}/api/v2/uploads{path}", json=body, headers=headers
         )
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None
@@ -85,7 +89,7 @@ class Site:
     def upload(self, batch: str, name: str, data: bytes, tenant: str = "acme") -> str:
         asked = {"fileName": name, "fileSize": len(data)}
         made = self.call("POST", f"/batches/{batch}/upload-urls", asked, tenant)
-        stored = httpx.put(
+        stored = self.client.put(
             urljoin(self.url, made["uploadUrl"]),
             content=data,
             headers={"Content-Type": made["headers"]["Content-Type"]},
@@ -99,6 +103,15 @@ class Site:
         made = self.call("POST", "/batches", {"fileCount": count}, tenant)
         assert made["status"] == "pending_upload"
         return str(made["batchId"])
+
+    def moves(self) -> dict[str, list[str]]:
+        """The states that each file has walked through, in order."""
+        found: dict[str, list[str]] = {}
+        for (payload,) in self.fleet.query(
+            "SELECT payload FROM jobs_feed WHERE topic = 'file:status-changed' ORDER BY position"
+        ):
+            found.setdefault(payload["fileId"], []).append(payload["to"])
+        return found
 
     def summary(self, batch: str, tenant: str = "acme") -> Any:
         return self.call("GET", f"/batches/{batch}", tenant=tenant)["summary"]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.fileproc import documents
-from tests.fileproc.site import FAST, Site
+from tests.fileproc.site import FAST, WHOLE, Site
 from tests.integration.fleet import Fleet, Program
 from tests.wait import wait_until
 
@@ -56,17 +56,11 @@ def await_blocked(site: Site) -> None:
 
 
 def check(site: Site, batch: str, count: int) -> None:
-    """All files are ready, each has walked once through every state, and the end was told once."""
+    """All files are ready and have walked once through every state; the end was reported once."""
     fleet = site.fleet
     assert site.summary(batch) == {"total": count, "ready": count, "failed": 0}
-    wait_until(lambda: site.completions(batch) == [1], message="the end of the batch is told")
-    moves: dict[str, list[str]] = {}
-    for (payload,) in fleet.query(
-        "SELECT payload FROM jobs_feed WHERE topic = 'file:status-changed' ORDER BY position"
-    ):
-        moves.setdefault(payload["fileId"], []).append(payload["to"])
-    whole = ["uploaded", "queued", "extracting", "chunking", "embedding", "ready"]
-    assert list(moves.values()) == [whole] * count
+    wait_until(lambda: site.completions(batch) == [1], message="the end of the batch is reported")
+    assert list(site.moves().values()) == [WHOLE] * count
     [counted] = fleet.query("SELECT queued, extracting, chunking, embedding, ready FROM "
                             "fileproc_batch WHERE id = %s", [batch])  # fmt: skip
     assert counted == (0, 0, 0, 0, count)

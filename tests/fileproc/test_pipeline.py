@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import jobs
-from fileproc import embedding, pipeline_version, states
+from fileproc import embedding, extraction, pipeline_version, stages, states
 from fileproc.models import Batch, Chunk, Content, File, StageRun
 from fileproc.payloads import Embed, Extract
 from fileproc.services import batches, deleting, retrying, search
@@ -156,6 +157,52 @@ def test_equal_bytes_are_processed_once() -> None:
     process(1)
     assert File.objects.count() == 4 and Chunk.objects.count() == 1
     assert len(search.search("user:1", "lighthouse").hits) == 1
+
+
+def count_copies(monkeypatch: pytest.MonkeyPatch) -> list[File]:
+    """Return a list that grows with each reading of a file's bytes."""
+    copied: list[File] = []
+    original = extraction.copy
+
+    def copy(file: File) -> Any:
+        copied.append(file)
+        return original(file)
+
+    monkeypatch.setattr(extraction, "copy", copy)
+    return copied
+
+
+def test_equal_broken_files_fail_together_and_are_read_no_more_than_their_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None waits until all attempts at another have failed, nor reads its bytes to see that."""
+    copies = count_copies(monkeypatch)
+    upload(*[(f"{n}.pdf", b"%PDF-1.7 broken") for n in range(5)])
+    with freeze_clock() as clock:
+        for _ in range(22):
+            run_jobs()
+            clock.tick(1)
+    assert list(File.objects.values_list("status", "error_code")) == [("failed", "DAMAGED")] * 5
+    assert set(StageRun.objects.filter(stage="extract").values_list("attempts")) == {(3,)}
+    assert len(copies) <= 15
+
+
+def test_a_file_that_waits_for_an_equal_one_asks_less_and_less_and_reads_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    [file] = upload(("a.txt", b"the same words"))
+    version = pipeline_version.of(file.batch)
+    Content.objects.create(
+        owner="user:1", sha256=_sha(b"the same words"), pipeline=version, holder=uuid4()
+    )
+    monkeypatch.setattr(stages, "_is_at_work", lambda holder: True)
+    copies = count_copies(monkeypatch)
+    with freeze_clock() as clock:
+        for _ in range(60):
+            run_jobs(["file-extract"])
+            clock.tick(1)
+    job = jobs.Job.objects.get(pk=file.runs.get(stage="extract").job_id)
+    assert 5 <= job.attempt <= 12 and len(copies) == 1
 
 
 def test_the_next_of_equal_files_takes_over_when_the_first_is_deleted() -> None:

@@ -27,7 +27,7 @@ from jobs.models import DeadLetter, Dependency, Job
 from jobs.retention import Keep
 from jobs.testing import emitted, fail_next, run_jobs
 from tests.fileproc import documents
-from tests.fileproc.caller import user
+from tests.fileproc.caller import program, user
 from tests.fileproc.conftest import process, upload
 
 pytestmark = pytest.mark.django_db
@@ -196,9 +196,23 @@ def test_an_entry_has_its_members() -> None:
     process(5)
     [entry] = ana("GET", "/dlq?limit=50&offset=0").data["entries"]
     wanted = {"fileId", "batchId", "stage", "error", "attempts", "failedAt", "retriedAt",
-              "retriedBy"}  # fmt: skip
+              "retriedBy", "stack"}  # fmt: skip
     assert wanted <= set(entry)
     assert (entry["fileId"], entry["stage"], entry["attempts"]) == (file, "extracting", 3)
+
+
+@pytest.mark.parametrize("is_staff", [True, False])
+def test_the_stack_of_an_entry_is_for_the_staff(is_staff: bool) -> None:
+    """ "stack?: string"."""
+    file = user("ana").upload("a.pdf", b"%PDF-1.4 broken")
+    process(5)
+    owner = File.objects.get(pk=file).owner
+    caller = program(owner, is_staff=is_staff)
+    [entry] = caller("GET", "/dlq").data["entries"]
+    if is_staff:
+        assert "fileproc/handlers.py" in entry["stack"] and "DAMAGED" in entry["stack"]
+    else:
+        assert entry["stack"] is None
 
 
 def test_who_has_retried_stays_on_record() -> None:

@@ -22,7 +22,6 @@ from tests.integration.fleet import Fleet
 from tests.wait import wait_until
 
 PEOPLE = ("acme", "globex", "initech", "hooli", "umbrella")
-EACH = 20
 TEN_GIGABYTES = 10 * 1024**3
 
 
@@ -44,17 +43,17 @@ def heard(line: ClientConnection, batch: str) -> list[dict[str, Any]]:
             return found
 
 
-@pytest.mark.slow
-def test_five_owners_with_100_files_hear_and_find_their_own_alone(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    "each", [pytest.param(6, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.soak)]
+)
+def test_five_owners_hear_and_find_their_own_alone(fleet: Fleet, tmp_path: Path, each: int) -> None:
     site = Site(fleet, tmp_path, owners=PEOPLE, settings=FAST)
     with ExitStack() as stack:
         lines = {who: stack.enter_context(listen(site, who)) for who in PEOPLE}
-        batches = {who: site.batch(EACH, who) for who in PEOPLE}
+        batches = {who: site.batch(each, who) for who in PEOPLE}
 
         def upload(who: str) -> None:
-            for n in range(EACH):
+            for n in range(each):
                 site.upload(batches[who], f"{n}.txt", f"{who} lamp {n}".encode(), who)
 
         with ThreadPoolExecutor(5) as threads:
@@ -66,9 +65,9 @@ def test_five_owners_with_100_files_hear_and_find_their_own_alone(
             keys = {one["key"] for one in events if one["key"].startswith("batch:")}
             assert keys == {f"batch:{batches[who]}"}
             ready = [one for one in events if one["payload"].get("to") == "ready"]
-            assert len({one["payload"]["fileId"] for one in ready}) == len(ready) == EACH
+            assert len({one["payload"]["fileId"] for one in ready}) == len(ready) == each
     for who in PEOPLE:
-        assert site.summary(batches[who], who) == {"total": EACH, "ready": EACH, "failed": 0}
+        assert site.summary(batches[who], who) == {"total": each, "ready": each, "failed": 0}
         hits = site.call("POST", "/search", {"q": "acme globex hooli lamp", "limit": 50}, who)
         assert {hit["batchId"] for hit in hits["hits"]} == {batches[who]}
     feed = httpx.get(
