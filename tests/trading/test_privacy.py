@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from opentelemetry import trace as trace_api
@@ -21,9 +24,10 @@ from config.standins.trading import Coinbase, Fault, new_account
 from jobs import blobs
 from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.trading.factories import AI_SECRET, WEEK, linked, trade, user
+from tests.trading.test_admin import PAGES
 from trading import services
 from trading.clock import now, week_of
-from trading.models import BiasTag, BrokerConnection, ImportRun, Trade
+from trading.models import BiasTag, BrokerConnection, ImportRun, Rule, ScoreRun, Trade
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CANARY = "canary-7f3a91"
@@ -80,6 +84,74 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
+LINK = re.compile(r'href="(/admin/(?:jobs|trading)/[^"#]*)"')
+API = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
+
+
+def pages_of_the_admin(boss: User) -> str:
+    """Every page of jobs and of the app that a superuser can reach, each address once."""
+    client = Client()
+    client.force_login(boss)
+    ahead = ["/admin/", *(f"/admin/trading/{name}/" for name in PAGES), "/metrics"]
+    ahead += [
+        "/api/v1/audit",
+        "/api/v1/events",
+        "/api/v1/jobs?include=payload,progress,attempts,history",
+    ]
+    seen: dict[str, str] = {}
+    while ahead:
+        path = ahead.pop(0).replace("&amp;", "&")
+        bare = path.partition("?")[0]
+        if bare in seen:
+            continue
+        answer = client.get(path)
+        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        seen[bare] = body.decode(errors="replace")
+        if len(seen) < 120:
+            ahead += LINK.findall(seen[bare])
+    kinds = {"/admin/jobs/job/", "/admin/jobs/deadletter/", "/admin/trading/trade/"}
+    for kind in kinds:
+        assert any(path.startswith(kind) and path != kind for path in seen), kind
+    return "".join(seen.values())
+
+
+def answers_of_the_api(venue: Coinbase, link: BrokerConnection) -> str:
+    """Every answer of the app's API to the trader: all that can be read, and refusals."""
+    client, found = Client(), []
+    client.force_login(link.user)
+    trade_row = Trade.objects.filter(user=link.user)[0]
+    ids = {"trade_id": trade_row.pk, "days": 7, "link_id": link.pk}
+    jobs_of = {"imports": ImportRun, "scores": ScoreRun}
+    for path, operations in API.items():
+        if not path.startswith("/api/v1/trading") or "get" not in operations:
+            continue
+        for name, model in jobs_of.items():
+            if f"/{name}/" in path:
+                ids["job_id"] = model.objects.filter(user=link.user)[0].pk
+        answer = client.get(path.format(**ids))
+        assert answer.status_code == 200, (path, answer.content)
+        found.append(f"{answer.content.decode()} {answer.headers}")
+
+    def refused(path: str, body: dict[str, Any]) -> None:
+        answer = client.post(
+            f"/api/v1/trading{path}", json.dumps(body), content_type="application/json"
+        )
+        assert answer.status_code >= 400, (path, answer.content)
+        found.append(f"{answer.content.decode()} {answer.headers}")
+
+    key = {"keyName": link.key_name, "secret": link.secret}
+    for body in (
+        {"keyName": CANARY, "secret": CANARY}, {**key, "secret": [CANARY]}, {**key, "more": CANARY}, key,
+    ):  # fmt: skip
+        refused("/brokers/coinbase/connect", body)
+    for status in (400, 401, 403, 404, 500):
+        fault = Fault(status, {"X-Told": CANARY}, f"PERMISSION_DENIED {CANARY}")
+        venue.plan("key_permissions", fault, fault)
+        refused(f"/brokers/{link.pk}/test", {})
+        venue._faults.clear()
+    return "".join(found)
+
+
 def test_keys_and_answers_are_stored_told_and_logged_nowhere(
     venue: Coinbase,
     caplog: pytest.LogCaptureFixture,
@@ -91,11 +163,13 @@ def test_keys_and_answers_are_stored_told_and_logged_nowhere(
     link = linked(account)
     secrets = [CANARY, account.secret.splitlines()[2], AI_SECRET]
     with freeze_clock() as clock:
-        for fault in (
-            Fault(500, body=CANARY), Fault(403, body=f"PERMISSION_DENIED {CANARY}"),
-            Fault(200, body=json.dumps({"fills": [{"entry_id": CANARY}]})), None,
+        for what, fault in (
+            ("fills", Fault(500, body=CANARY)),
+            ("fills", Fault(403, body=f"PERMISSION_DENIED {CANARY}")),
+            ("fills", Fault(200, body=json.dumps({"fills": [{"entry_id": CANARY}]}))),
+            ("candles", Fault(400, body=CANARY)), ("none", Fault()),
         ):  # fmt: skip
-            venue.plan("fills", *[fault] if fault else [])
+            venue.plan(what, fault)
             services.start_import(link, by="tests")
             run_jobs()
             clock.tick(61)
@@ -103,23 +177,19 @@ def test_keys_and_answers_are_stored_told_and_logged_nowhere(
         run_jobs()
     ended = set(ImportRun.objects.values_list("state", "error"))
     assert ended == {("FAILED", "RIGHTS_MISSING"), ("FAILED", "BAD_ROW"), ("DONE", "")}
+    services.rescore(link.user_id)
+    run_jobs()
     assert BiasTag.objects.count() == 12
     end = week_of(now()).date()
     services.enqueue_digest(link.user_id, end - timedelta(days=7), end)
+    services.simulate(link.user_id, Trade.objects.all()[0].pk, 7)
+    Rule.objects.create(user=link.user, kind="minHoldHours", params={"hours": 24})
     run_jobs()
     boss = user("boss")
     boss.is_staff = boss.is_superuser = True
     boss.save()
-    client = Client()
-    client.force_login(boss)
-    pages = "".join(
-        client.get(path).content.decode()
-        for path in (
-            "/admin/trading/brokerconnection/",
-            f"/admin/trading/brokerconnection/{link.pk}/change/", "/admin/trading/importrun/",
-            "/admin/jobs/job/", "/metrics", "/api/v1/audit", "/api/v1/events",
-        )
-    )  # fmt: skip
+    answers = answers_of_the_api(venue, link)
+    pages = pages_of_the_admin(boss)
     told = json.dumps([event.payload for event in emitted()])
     output = capsys.readouterr()
     spans = "".join(span.to_json() for span in traces.get_finished_spans())
@@ -127,7 +197,7 @@ def test_keys_and_answers_are_stored_told_and_logged_nowhere(
     places = {
         "database": everything_stored(), "pages": pages, "events": told, "log": caplog.text,
         "output": output.out + output.err, "redis": everything_in_redis(),
-        "snapshots": snapshots(link.user_id), "traces": spans,
+        "snapshots": snapshots(link.user_id), "traces": spans, "api": answers,
     }  # fmt: skip
     for secret in secrets:
         assert [name for name, text in places.items() if secret in text] == [], secret
