@@ -51,6 +51,8 @@ def act_of(act: Act, rows: Sequence[Any]) -> Act:
         return reasons[0] if all(reasons) else ""
 
     def consequences(request: HttpRequest, _row: Any) -> Sequence[Any]:
+        if not rows:
+            return []
         names = ", ".join(str(row) for row in rows[:SHOWN])
         if len(rows) > SHOWN:
             names = _("%(names)s and %(n)s more") % {"names": names, "n": len(rows) - SHOWN}

@@ -7,15 +7,12 @@ import uuid
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from config.standins.trading import Coinbase, Fault, new_account
-from jobs.operate import apikeys
 from jobs.testing import run_jobs
 from tests.trading.factories import linked, trade, user
 from trading.models import BrokerConnection, Digest, ImportRun, Trade
-from trading.permissions import USE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BASE = "/api/v1/trading"
@@ -220,60 +217,6 @@ def test_rules_are_set_and_name_the_trades_that_broke_them(
     assert {one["kind"]: one["broken"] for one in ann.get("/rules").json()} == {
         "avoidSpikeOverPct": 3, "minHoldHours": len(early),
     }  # fmt: skip
-
-
-def test_what_belongs_to_others_does_not_exist(
-    venue: Coinbase, link: BrokerConnection, ann: Caller, bob: Caller
-) -> None:
-    job = ann.post("/trades/import", {}).json()["jobId"]
-    run_jobs()
-    mine = Trade.objects.filter(user=link.user).order_by("pk")[0]
-    asked = {"tradeId": str(mine.pk)}
-    ann.post("/simulations/simple", asked)
-    for path in (f"/imports/{job}", f"/trades/{mine.pk}/bias", f"/simulations/{mine.pk}/7"):
-        assert ann.get(path).status_code == 200, path
-        assert bob.get(path).status_code == 404, path
-    assert bob.get("/trades").json()["data"] == []
-    assert bob.get("/trades", symbol=mine.symbol, side=mine.side).json()["data"] == []
-    assert bob.get("/brokers").json() == bob.get("/imports").json() == bob.get("/rules").json()
-    assert bob.post("/simulations/simple", asked).status_code == 404
-    for verb in ("pause", "revoke", "test", "import"):
-        assert bob.post(f"/brokers/{link.pk}/{verb}").status_code == 404, verb
-    link.refresh_from_db()
-    assert link.status == "active"
-    assert bob.post("/erase", {"reason": "mine"}).status_code == 200
-    assert Trade.objects.filter(user=link.user).count() == 12
-
-
-def test_a_key_sees_and_changes_only_what_is_of_its_user(
-    venue: Coinbase, link: BrokerConnection, ann: Caller, bob: Caller
-) -> None:
-    job = ann.post("/trades/import", {}).json()["jobId"]
-    run_jobs()
-    mine = Trade.objects.filter(user=link.user)[0]
-
-    def client_of(person: User) -> Client:
-        made = apikeys.create(
-            f"of {person.username}", [USE, "view_job"], tenants=[f"user:{person.pk}"],
-            by="tests", reason="a test",
-        )  # fmt: skip
-        return Client(headers={"Authorization": f"Bearer {made.text}"})
-
-    own, other = client_of(ann.user), client_of(bob.user)
-    for path in (
-        f"{BASE}/imports/{job}", f"{BASE}/trades/{mine.pk}/bias", f"/api/v1/jobs/{job}",
-    ):  # fmt: skip
-        assert own.get(path).status_code == 200, path
-        assert other.get(path).status_code == 404, path
-    asked = {"query": "kind:import.trades"}
-    assert [row["id"] for row in own.get("/api/v1/jobs", asked).json()["data"]] == [job]
-    assert other.get("/api/v1/jobs", asked).json()["data"] == []
-    assert other.get(f"{BASE}/trades", {"symbol": mine.symbol}).json()["data"] == []
-    assert other.get("/internal/events").json()["data"] == []
-    paused = f"{BASE}/brokers/{link.pk}/pause"
-    assert other.post(paused, "{}", content_type="application/json").status_code == 404
-    link.refresh_from_db()
-    assert link.status == "active"
 
 
 def test_erasing_leaves_nothing(venue: Coinbase, link: BrokerConnection, ann: Caller) -> None:

@@ -141,7 +141,8 @@ def answers_of_the_api(venue: Coinbase, link: BrokerConnection) -> str:
 
     key = {"keyName": link.key_name, "secret": link.secret}
     for body in (
-        {"keyName": CANARY, "secret": CANARY}, {**key, "secret": [CANARY]}, {**key, "more": CANARY}, key,
+        {"keyName": CANARY, "secret": CANARY}, {**key, "secret": [CANARY]},
+        {**key, "more": CANARY}, key,
     ):  # fmt: skip
         refused("/brokers/coinbase/connect", body)
     for status in (400, 401, 403, 404, 500):
