@@ -109,8 +109,8 @@ class Arrivals(TestCase):
         """Import these pages, one import after the other; return what the trader sees."""
         cache.clear()
         self.market.power = power
-        before, scoring.BATCH = scoring.BATCH, batch
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scoring, "BATCH", batch)
             link = linked(self.venue.add(new_account()), name)
             for pages in imports:
                 cursors = [*(f"page-{n}" for n in range(1, len(pages))), ""]
@@ -123,8 +123,6 @@ class Arrivals(TestCase):
                 run_jobs()
                 run = ImportRun.objects.get(pk=job)
                 assert (run.state, run.conflicts) == ("DONE", 0), run.error
-        finally:
-            scoring.BATCH = before
         assert_sums(link)
         return shown(link, power)
 
@@ -167,7 +165,8 @@ class Arrivals(TestCase):
 
 def paged(rows: list[dict[str, Any]], sizes: list[int]) -> list[list[dict[str, Any]]]:
     """Cut the rows into pages of these sizes, in turns; there is at least one page."""
-    pages, place = [], 0
+    pages: list[list[dict[str, Any]]] = []
+    place = 0
     while place < len(rows):
         size = sizes[len(pages) % len(sizes)]
         pages.append(rows[place : place + size])

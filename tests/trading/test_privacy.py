@@ -104,7 +104,7 @@ def pages_of_the_admin(boss: User) -> str:
         bare = path.partition("?")[0]
         if bare in seen:
             continue
-        answer = client.get(path)
+        answer: Any = client.get(path)
         body = b"".join(answer.streaming_content) if answer.streaming else answer.content
         seen[bare] = body.decode(errors="replace")
         if len(seen) < 120:
@@ -121,7 +121,7 @@ def answers_of_the_api(venue: Coinbase, link: BrokerConnection) -> str:
     client.force_login(link.user)
     trade_row = Trade.objects.filter(user=link.user)[0]
     ids = {"trade_id": trade_row.pk, "days": 7, "link_id": link.pk}
-    jobs_of = {"imports": ImportRun, "scores": ScoreRun}
+    jobs_of: dict[str, Any] = {"imports": ImportRun, "scores": ScoreRun}
     for path, operations in API.items():
         if not path.startswith("/api/v1/trading") or "get" not in operations:
             continue
