@@ -5,7 +5,6 @@ Every value depends on the candles up to its own only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,7 +64,10 @@ def compute(
 
 
 def _shown(values: Floats) -> Values:
-    return [float(value) if math.isfinite(value) else None for value in values]
+    found: Values = values.tolist()
+    for place in np.flatnonzero(~np.isfinite(values)):
+        found[place] = None
+    return found
 
 
 def _wilder(values: Floats, period: int) -> Floats:
@@ -75,8 +77,9 @@ def _wilder(values: Floats, period: int) -> Floats:
         return found
     level = float(values[:period].mean())
     found[period - 1] = level
-    for place in range(period, len(values)):
-        level = (level * (period - 1) + float(values[place])) / period
+    rest: list[float] = values[period:].tolist()  # many times faster than numpy's numbers
+    for place, value in enumerate(rest, period):
+        level = (level * (period - 1) + value) / period
         found[place] = level
     return found
 
@@ -101,8 +104,9 @@ def _ema(closes: Floats, period: int) -> Floats:
         return found
     level, share = float(closes[:period].mean()), 2.0 / (period + 1)
     found[period - 1] = level
-    for place in range(period, len(closes)):
-        level += share * (float(closes[place]) - level)
+    rest: list[float] = closes[period:].tolist()
+    for place, close in enumerate(rest, period):
+        level += share * (close - level)
         found[place] = level
     return found
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from trading.clock import now
+from django.db import connection
+
 from trading.models import AiSignature
 
 SKEW = timedelta(seconds=300)
@@ -58,9 +59,17 @@ def verify(keys: Mapping[str, str], given: Mapping[str, str], body: bytes) -> st
         raise BadSignature("skew") from None
     if abs(datetime.now(UTC) - moment) > SKEW:
         raise BadSignature("skew")
-    _, is_new = AiSignature.objects.get_or_create(
-        key_id=key_id, signature=signature, defaults={"seen_at": now()}
-    )
-    if not is_new:
+    if not _remember(key_id, signature):
         raise BadSignature("replay")
     return key_id
+
+
+def _remember(key_id: str, signature: str) -> bool:
+    """Store the signature; return False if it was accepted before."""
+    table = connection.ops.quote_name(AiSignature._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} (key_id, signature) VALUES (%s, %s) ON CONFLICT DO NOTHING",  # noqa: S608 - a constant
+            [key_id, signature],
+        )
+        return bool(cursor.rowcount)

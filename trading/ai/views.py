@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 
 import jobs
 from trading.ai import bias, indicators, reflect, schemas, signatures
@@ -21,7 +22,7 @@ BODY_LIMIT = 512 * 1024
 def _endpoint(schema: type[BaseModel], answer: Callable[[Any], dict[str, Any]]) -> Any:
     @csrf_exempt
     @require_POST
-    def view(request: HttpRequest) -> JsonResponse:
+    def view(request: HttpRequest) -> HttpResponse:
         if int(request.META.get("CONTENT_LENGTH") or 0) > BODY_LIMIT:
             return _refusal(413, "too_large", "a body may have 512 KiB")
         body = request.body
@@ -43,7 +44,7 @@ def _endpoint(schema: type[BaseModel], answer: Callable[[Any], dict[str, Any]]) 
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             return _refusal(422, "invalid", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-        return JsonResponse(answer(asked))
+        return HttpResponse(to_json(answer(asked)), content_type="application/json")
 
     return view
 
