@@ -34,6 +34,7 @@ section = Section(
     key_form=services.KEY,
     extra={"responses": {"4XX": PROBLEM_RESPONSE}},
     translate=problem_of,
+    is_camel=True,
 )
 _NAMES = {
     "externalId": "external_id", "recipientExternalId": "recipient_external_id",
@@ -116,13 +117,6 @@ class EmailDetail(EmailOut):
     events: list[EmailEventOut]
 
 
-class ResendIn(In):
-    """The reason to send an email again."""
-
-    reason: str
-    evenIfSent: bool = False
-
-
 class Filters(Schema):
     """Filters of the list; personal values are only accepted by the search, never in a URL."""
 
@@ -192,7 +186,7 @@ def email_list(
 ) -> Any:
     """List emails, newest first."""
     asked = filters.model_dump(exclude_none=True)
-    rows = _narrowed(_seen(request), filters)
+    rows = _narrowed(_seen(auth.who(request)), filters)
     found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
     return {**found, "data": [_shown(row) for row in found["data"]]}
 
@@ -204,7 +198,7 @@ def email_search(request: HttpRequest, body: SearchIn) -> Any:
         company = company_of(request, body.company)
     except Refused as error:
         raise problem_of(error) from None
-    rows = _seen(request).filter(company=company)
+    rows = _seen(auth.who(request)).filter(company=company)
     if body.to is not None:
         rows = queries.to_address(rows, company.pk, body.to)
     if body.cpfCnpj is not None:
@@ -222,11 +216,11 @@ def email_search(request: HttpRequest, body: SearchIn) -> Any:
 )
 def email_get(request: HttpRequest, email_id: UUID) -> Any:
     """Get an email with its history."""
-    return _detail(request, email_id)
+    return _detail(auth.who(request), email_id)
 
 
-def _detail(request: HttpRequest, email_id: UUID) -> dict[str, Any]:
-    row = _seen(request).filter(pk=email_id).first()
+def _detail(who: Principal, email_id: UUID, done: None = None) -> dict[str, Any]:
+    row = _seen(who).filter(pk=email_id).first()
     if row is None:
         raise problem_of(Refused("NOT_FOUND", "there is no such email"))
     history = EmailEvent.objects.filter(outbox=row).order_by("id").values("type", "at", "detail")
@@ -237,17 +231,10 @@ def _detail(request: HttpRequest, email_id: UUID) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@section.post("/emails/{uuid:email_id}/resend", "email_resend", verb="email.resend",
-    answer=EmailDetail,
+section.does(
+    "email.resend", "/emails/{uuid:email_id}/resend", "email_resend", answer=EmailDetail,
+    show=_detail,
 )  # fmt: skip
-def email_resend(request: HttpRequest, email_id: UUID, body: ResendIn) -> Any:
-    try:
-        services.resend(
-            email_id, by=auth.who(request), reason=body.reason, even_if_sent=body.evenIfSent
-        )
-    except Refused as error:
-        raise problem_of(error) from None
-    return _detail(request, email_id)
 
 
 class RecipientOut(Schema):
@@ -304,8 +291,8 @@ def _id_of(request: HttpRequest, wanted: UUID | None) -> UUID:
     return wanted
 
 
-def _seen(request: HttpRequest) -> Any:
-    companies = companies_of(auth.who(request))
+def _seen(who: Principal) -> Any:
+    companies = companies_of(who)
     rows = OutboxEmail.objects.all()
     return rows if companies is None else rows.filter(company_id__in=companies)
 

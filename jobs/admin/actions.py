@@ -29,6 +29,8 @@ from jobs.admin.fields import Words, field_of
 from jobs.admin.refusals import in_words
 from jobs.errors import Denied, JobsError
 from jobs.operate import acts, verbs
+from jobs.operate.parameters import Parameter
+from jobs.operate.verbs import Verb
 
 if TYPE_CHECKING:
     from jobs.admin.acting import Acting
@@ -56,7 +58,7 @@ class Reason(forms.Form):
         super().__init__(*args, **kwargs)
         self.row, self.request = row, request
         found = verbs.find(verb or self.verb)
-        for one in found.every_parameter if found is not None else ():
+        for one in _parts(found) if found is not None else ():
             words = self.words.get(one.name)
             if words and words.shown(self) and (asked := field_of(one, words, self)):
                 self.fields[one.name] = asked
@@ -68,6 +70,10 @@ class Reason(forms.Form):
     def to_look_at(self) -> Sequence[Any]:
         """What a valid form would do, where that is to be looked at before it is done."""
         return ()
+
+
+def _parts(verb: Verb) -> list[Parameter]:
+    return [part for one in verb.every_parameter for part in one.parts]
 
 
 class LookedAt(Reason):

@@ -21,6 +21,9 @@ from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
 from jobs.admin.components import duration
 from jobs.admin.copying import api, cli
+from jobs.admin.fields import Words, field_of
+from jobs.admin.jobacts import CancelForm, EditForm
+from jobs.admin.jobforms import JobRetryForm
 from jobs.admin.refusals import in_words
 from jobs.errors import JobsError, UnknownTarget
 from jobs.models import Bulk
@@ -42,24 +45,31 @@ LABELS = {
 }
 
 
+OPTIONS = {
+    **EditForm.words,
+    **CancelForm.words,
+    **JobRetryForm.words,
+    "attempts": Words(gettext_lazy("Attempts"), gettext_lazy("Empty means one more.")),
+}
+"""Words for the options of the actions, which are parameters of their verbs."""
+
+
 class StartForm(Reason):
     """What to do, how fast, and why."""
 
-    priority = forms.IntegerField(
-        label=gettext_lazy("Priority"), required=False, min_value=-100, max_value=100
-    )
-    queue = forms.CharField(label=gettext_lazy("Queue"), required=False, max_length=100)
-    per_minute = forms.IntegerField(
-        label=gettext_lazy("At most so many per minute"), required=False, min_value=1,
-        max_value=1_000_000, help_text=gettext_lazy("Empty means as fast as possible."),
-    )  # fmt: skip
+    words = {
+        "per_minute": Words(
+            gettext_lazy("Most jobs per minute"), gettext_lazy("Empty means as fast as possible.")
+        )
+    }
     sure = forms.IntegerField(label=gettext_lazy("Type the number of jobs to confirm"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.preview = kwargs["request"].jobs_preview
-        if kwargs["request"].GET.get("action") != "edit":
-            del self.fields["priority"], self.fields["queue"]
+        action = ACTIONS[kwargs["request"].GET["action"]]
+        made = {one.name: field_of(one, OPTIONS[one.name], self) for one in action.parameters}
+        self.fields = {n: one for n, one in made.items() if one is not None} | self.fields
         if self.preview is None or self.preview.eligible <= SURE:
             del self.fields["sure"]
 
@@ -68,6 +78,15 @@ class StartForm(Reason):
         if self.preview is not None and number != self.preview.eligible:
             raise forms.ValidationError(_("It is another number now."))
         return number
+
+
+def _options(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the action that were given, but for those that hold anyway."""
+    usual = {one.name: one.default for one in ACTIONS[request.GET["action"]].parameters}
+    found = {name: given.get(name) for name in usual}
+    if found.get("reset"):
+        del found["attempts"]  # the whole budget stands for it
+    return {name: value for name, value in found.items() if value not in (None, usual[name])}
 
 
 def _asked(request: HttpRequest) -> dict[str, Any]:
@@ -89,7 +108,7 @@ def _why_not(request: HttpRequest, row: Any) -> str:
 
 
 def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
-    options = {name: given[name] or None for name in ("queue", "priority") if name in given}
+    options = _options(request, given)
     token = request.POST.get("token") or None
     asked = _asked(request)
     made = bulk.start(
@@ -99,7 +118,7 @@ def _start(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, 
         reason=given["reason"],
         token=token if not options else bulk.preview(
             request.GET["action"], **asked, by=principal(request), **options).token,
-        care=Care(per_minute=given["per_minute"]),
+        care=Care(given["per_minute"]),
         **options,
     )  # fmt: skip
     return begun(request, made)

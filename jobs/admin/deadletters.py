@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -24,7 +23,7 @@ from jobs.admin.causeacts import CauseRow, cause_acts
 from jobs.admin.components import Capped, badge, duration, number
 from jobs.admin.copying import api, cli
 from jobs.admin.fields import Words
-from jobs.admin.jobforms import JobRetryForm, job_url, one_of_both
+from jobs.admin.jobforms import JobRetryForm, one_of_both, replayed
 from jobs.admin.recent import recent_acts
 from jobs.admin.words import REASONS
 from jobs.engine import sql
@@ -48,10 +47,6 @@ def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:
     return _closed(request, letter)
 
 
-def _replayed(request: HttpRequest, letter: DeadLetter, new: UUID) -> tuple[str, str]:
-    return _("A new job carries its payload."), job_url(request, new)
-
-
 class LetterReplay(Reason):
     """The payload may be mended."""
 
@@ -73,7 +68,7 @@ ACTS = (
     Act("replay", gettext_lazy("Replay as new…"), None, _not_replayable,
         lambda request, row: [_("A new job is made with the same payload; both are linked."),
                       _("The dead letter is closed as replayed.")], LetterReplay,
-        show=_replayed, verb="deadletter.replay"),
+        show=replayed, verb="deadletter.replay"),
     Act("discard", gettext_lazy("Discard…"), None, _closed,
         lambda request, row: [_("The job stays failed; the dead letter is closed."),
                       _("The job itself can still be retried later.")], tone="danger",

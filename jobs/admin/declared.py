@@ -52,7 +52,7 @@ def act_of(verb: Verb) -> Act:
 @functools.cache
 def form_of(verb: Verb) -> type[Reason]:
     """Return a form for what people give to the verb."""
-    asked = {one.name: field_of(one) for one in verb.parameters}
+    asked = {part.name: field_of(part) for one in verb.parameters for part in one.parts}
     fields: dict[str, Any] = {name: one for name, one in asked.items() if one is not None}
     if verb.reason is None:
         fields["reason"] = None

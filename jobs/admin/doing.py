@@ -20,9 +20,13 @@ def do(verb: Verb, request: HttpRequest, target: Any, given: Mapping[str, Any], 
     places = [] if verb.is_new else [given.get(verb.every_parameter[0].name, target)]
     names = dict(also)
     for one in (*verb.parameters, *([verb.reason] if verb.reason else [])):
-        if one.name not in names and one.name not in given:
+        found = {part.name: given[part.name] for part in one.parts if part.name in given}
+        if one.name in names:
+            value = one.checked(names.pop(one.name))
+        elif found:
+            value = one.joined(found)
+        else:
             continue
-        value = one.checked(names.pop(one.name) if one.name in names else given[one.name])
         if one.by_place:
             places.append(value)
         elif value is not None or one.is_required:

@@ -124,6 +124,7 @@ _FIELDS: dict[Any, Callable[..., forms.Field]] = {
     date: Day,
     time: Clock,
     UUID: forms.UUIDField,
+    dict: JsonText,
     Any: JsonText,
 }
 Form = Any

@@ -25,8 +25,9 @@ from jobs.templatetags.jobs_admin import jd_number
 
 class OpenForm(Reason):
     words = {
-        "seconds": Words(
-            gettext_lazy("Seconds"), gettext_lazy("So long nobody may call; then one caller tries.")
+        "duration": Words(
+            gettext_lazy("Seconds"),
+            gettext_lazy("Calls are blocked for this long; then one caller tries."),
         )
     }
 

@@ -17,8 +17,9 @@ from jobs.admin.jobforms import (
     REVEAL,
     EditedReplayForm,
     JobRetryForm,
+    edited,
     one_of_both,
-    run_replay,
+    replayed,
 )
 from jobs.operate import edit
 from jobs.operate.cancel import Cancelled
@@ -136,8 +137,8 @@ ACTS = (
     Act("retry", gettext_lazy("Retry…"), None, _not_retryable, _retry_means,
         JobRetryForm, "primary", gettext_lazy("The job waits for its next attempt."),
         given=one_of_both, verb="job.retry"),
-    Act("replay", gettext_lazy("Replay as new…"), run_replay, _not_replayable,
-        _replay_means, EditedReplayForm, verb="job.replay"),
+    Act("replay", gettext_lazy("Replay as new…"), None, _not_replayable,
+        _replay_means, EditedReplayForm, given=edited, show=replayed, verb="job.replay"),
     Act("run-now", gettext_lazy("Run now…"), None, _not_waiting,
         lambda r, j: [_("It is due now; pauses, limits and its place in line stay in force.")],
         verb="job.run_now", done=gettext_lazy("The job is due now.")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.http import HttpRequest
@@ -16,9 +17,9 @@ from jobs import registry
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason, offer, site_of
 from jobs.admin.components import pretty
-from jobs.admin.fields import LARGEST, JsonText, Words
-from jobs.errors import JobsError
-from jobs.operate import replay, shown
+from jobs.admin.fields import LARGEST, Words
+from jobs.errors import InvalidOption
+from jobs.operate import shown
 from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.states import JobState
 
@@ -64,44 +65,41 @@ HOWS = {
 
 
 class EditedReplayForm(ReplayForm):
-    """The same, with a payload that may be edited.
+    """A replay with a payload that may be edited.
 
     A payload with hidden fields can only be patched: what is hidden would be lost otherwise.
     """
 
+    words = {
+        "payload": Words(
+            gettext_lazy("JSON"),
+            initial=lambda form: whole_payload(form.request, form.row),
+            shown=lambda form: form.row is None or not registry.is_internal(form.row.kind),
+        )
+    }
     how = forms.ChoiceField(
         label=gettext_lazy("Payload"), choices=list(HOWS.items()), initial="same", required=False
     )
-    payload = JsonText(label=gettext_lazy("JSON"), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.row is not None and registry.is_internal(self.row.kind):
-            del self.fields["how"], self.fields["payload"]
-            return
-        text = whole_payload(self.request, self.row)
-        if text is None:
+        if "payload" not in self.fields:
+            self.fields.pop("how")
+        elif self.fields["payload"].initial is None:
             offer(self, "how").choices = [(n, w) for n, w in HOWS.items() if n != "whole"]
             self.fields["payload"].help_text = _(
                 "Parts of the payload are not shown to you, so only single fields can be changed."
             )
-        else:
-            self.fields["payload"].initial = text
 
-    def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or self.cleaned_data
-        how = given.get("how") or "same"
-        if how == "same" or "payload" in self.errors:
-            return given
-        content = given.get("payload")
-        if not isinstance(content, dict):
-            self.add_error("payload", _("It must be a JSON object, like {“name”: “value”}."))
-        elif how == "whole" and self.row is not None:
-            try:
-                given["built"] = registry.get(self.row.kind).payload.build(content)
-            except JobsError as error:
-                self.add_error("payload", str(error))
-        return given
+
+def edited(request: HttpRequest, job: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload, or what is changed of it."""
+    how, content = given.get("how") or "same", given.get("payload")
+    if how == "same":
+        return {"payload": None}
+    if not isinstance(content, dict):
+        raise InvalidOption("payload", _("must be a JSON object"))
+    return {"payload": content} if how == "whole" else {"payload": None, "payload_patch": content}
 
 
 def whole_payload(request: HttpRequest | None, job: Any) -> str | None:
@@ -113,16 +111,9 @@ def whole_payload(request: HttpRequest | None, job: Any) -> str | None:
     return text if public == job.payload and len(text) <= LARGEST else None
 
 
-def run_replay(request: HttpRequest, job: Any, given: dict[str, Any]) -> tuple[str, str]:
-    """A new job follows this one, with the payload that the form names."""
-    how, options = given.get("how") or "same", {}
-    if how == "whole":
-        options["payload"] = given["built"]
-    elif how == "patch":
-        options["payload_patch"] = given["payload"]
-    new = replay.replay(job.pk, by=principal(request), reason=given["reason"], **options)
-    words = _("A new job carries its payload.") if how == "same" else _("A new job is made.")
-    return words, job_url(request, new)
+def replayed(request: HttpRequest, row: Any, new: UUID) -> tuple[str, str]:
+    """Return what to say about the new job, and its page."""
+    return _("A new job is made."), job_url(request, new)
 
 
 def job_url(request: HttpRequest, job_id: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.http import HttpRequest
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
@@ -13,9 +12,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from jobs import registry
 from jobs.admin.access import principal
-from jobs.admin.actions import Act, LookedAt, Reason, offer
+from jobs.admin.actions import Act, LookedAt, Reason
 from jobs.admin.components import moment
-from jobs.admin.fields import JsonText, Words
+from jobs.admin.fields import Words
 from jobs.errors import InvalidOption
 from jobs.models import Schedule
 from jobs.operate import schedules
@@ -30,11 +29,15 @@ OVERLAP = {"allow": gettext_lazy("runs may overlap"),
 SHOWN = 12
 
 
+def _kinds(form: Reason) -> dict[str, str]:
+    """Return the kinds whose jobs people may make."""
+    return {one.kind: one.kind for one in registry.handlers() if not one.internal}
+
+
 class RuleForm(Reason):
-    """When it comes, and what its jobs carry."""
+    """When it comes."""
 
     words = {
-        "name": Words(gettext_lazy("Name"), shown=lambda form: form.row is None),
         "cron": Words(
             gettext_lazy("Cron"),
             gettext_lazy("Minute, hour, day, month, weekday, like 30 2 * * *; or an interval."),
@@ -47,37 +50,41 @@ class RuleForm(Reason):
         "missed": Words(gettext_lazy("Missed slots"), choices=MISSED),
         "overlap": Words(gettext_lazy("Overlap"), choices=OVERLAP),
     }  # fmt: skip
-    payload = JsonText(label=gettext_lazy("Payload, as JSON"), required=False)
 
 
 class NewForm(RuleForm):
     """A schedule that is not there yet."""
 
-    field_order = ("name", "kind", "payload")
-    kind = forms.ChoiceField(label=gettext_lazy("Kind"))
-    queue = forms.CharField(label=gettext_lazy("Queue"), required=False, max_length=100)
-    tenant = forms.CharField(label=gettext_lazy("Tenant"), required=False, max_length=200)
+    words = {
+        "name": Words(gettext_lazy("Name")),
+        "kind": Words(gettext_lazy("Kind"), choices=_kinds),
+        "payload": Words(gettext_lazy("Payload, as JSON")),
+        **RuleForm.words,
+        "queue": Words(gettext_lazy("Queue")),
+        "priority": Words(gettext_lazy("Priority")),
+        "tenant": Words(gettext_lazy("Tenant")),
+    }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        offer(self, "kind").choices = [
-            (h.kind, h.kind) for h in registry.handlers() if not h.internal
-        ]
+
+def _whole_payload(form: Reason) -> Any:
+    """Return the payload, if the caller may see all of it."""
+    payload = form.row.payload
+    is_whole = principal(form.request).may(VIEW_PAYLOAD) and public_data(payload) == payload
+    return payload if is_whole else None
 
 
 class ChangeForm(RuleForm):
     """Another rule, or another payload."""
 
     of_row = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["payload"].help_text = _(
-            "Empty leaves it as it is; hidden fields have to be given again."
-        )
-        payload = self.row.payload
-        if principal(self.request).may(VIEW_PAYLOAD) and public_data(payload) == payload:
-            self.fields["payload"].initial = payload
+    words = {
+        **RuleForm.words,
+        "payload": Words(
+            gettext_lazy("Payload, as JSON"),
+            gettext_lazy("Empty leaves it as it is; hidden fields have to be given again."),
+            initial=_whole_payload,
+        ),
+    }
 
 
 class BackfillForm(LookedAt):
@@ -96,24 +103,6 @@ class BackfillForm(LookedAt):
         return lines
 
 
-def _payload(kind: str, content: Any) -> Any:
-    if not isinstance(content, dict):
-        raise InvalidOption("payload", _("must be a JSON object"))
-    return registry.get(kind).payload.build(content)
-
-
-def _new(request: HttpRequest, row: None, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the payload, which is one of its kind, and the options of the jobs."""
-    options = {name: given[name] for name in ("queue", "tenant") if given[name]}
-    content = {} if given["payload"] is None else given["payload"]
-    return {**options, "payload": _payload(given["kind"], content)}
-
-
-def _changed(request: HttpRequest, row: Schedule, given: dict[str, Any]) -> dict[str, Any]:
-    content = given["payload"]
-    return {} if content is None else {"payload": _payload(row.kind, content)}
-
-
 def _made(request: HttpRequest, row: Schedule, jobs: Sequence[Any]) -> str:
     words = ngettext("%(n)s job was made.", "%(n)s jobs were made.", len(jobs))
     return words % {"n": localize(len(jobs))}
@@ -125,12 +114,12 @@ def _in_code(request: HttpRequest, row: Schedule) -> str:
     return _("Its kind is internal.") if registry.is_internal(row.kind) else ""
 
 
-NEW = Act("new", gettext_lazy("New schedule…"), form=NewForm, given=_new,
+NEW = Act("new", gettext_lazy("New schedule…"), form=NewForm,
           done=gettext_lazy("The schedule makes its jobs from now on."),
           tone="primary", verb="schedule.create", submit=gettext_lazy("Create"))  # fmt: skip
 EDIT = Act("edit", gettext_lazy("Edit…"), None, _in_code,
            lambda r, s: [_("It holds from the next slot on; jobs that it has made stay.")],
-           ChangeForm, done=gettext_lazy("It holds from the next slot on."), given=_changed,
+           ChangeForm, done=gettext_lazy("It holds from the next slot on."),
            target=lambda row: row.name, verb="schedule.edit",
            submit=gettext_lazy("Save"))  # fmt: skip
 BACKFILL = Act("backfill", gettext_lazy("Make up for missed slots…"), show=_made,

@@ -16,13 +16,11 @@ from jobs.api.inputs import In
 from jobs.api.schemas import (
     BatchOut,
     BatchProgressOut,
-    CancelIn,
     CountOut,
     JobOut,
     ManyIn,
     ManyOut,
     State,
-    is_forced,
 )
 from jobs.api.sections import Section
 from jobs.api.told import told_batch, told_job
@@ -190,8 +188,6 @@ section.does(
     "batch.cancel_rest",
     "/batches/{uuid:batch_id}/cancel",
     "batch_cancel",
-    body=CancelIn,
-    given=is_forced,
     **_ALL,
 )
 

@@ -23,9 +23,9 @@ section = Section("bulk-operations", {"bulk": "/bulk-operations"})
 class TargetsIn(In):
     """The action, and the jobs or dead letters: their ids, or a query."""
 
-    action: str = Field(min_length=1, max_length=60)
-    ids: list[UUID | int] | None = Field(None, min_length=1, max_length=1000)
-    query: str | None = Field(None, max_length=1000)
+    action: bulk.ActionName
+    ids: bulk.Ids = None
+    query: bulk.Query = None
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from jobs.api import conditional
 from jobs.api.auth import default
 from jobs.api.auth import who as who_asks
 from jobs.api.endpoints import operation
-from jobs.api.inputs import In, body_of, values_of
+from jobs.api.inputs import body_of, member, values_of
 from jobs.errors import JobsError
 from jobs.operate import verbs
 from jobs.operate.verbs import Verb
@@ -70,11 +70,9 @@ class Shape:
     """The id of the target, where the path names only a part of it: ``queue:{}``."""
     required: tuple[str, ...] = ()
     """Parameters that have to be given here, though the verb can do without them."""
-    body: type[In] | None = None
-    """A body of its own; members that are called like parameters are given to these."""
-    given: Callable[[Principal, Any, Any], Mapping[str, Any]] | None = None
-    """Makes values of parameters of who asks, the id of the target and such a body."""
     translate: Translate | None = None
+    is_camel: bool = False
+    """Whether members of the body are spelled like ``perMinute``."""
 
 
 _SHAPE = frozenset(one.name for one in fields(Shape))
@@ -116,23 +114,26 @@ def _name(path: str, verb: Verb) -> str:
 def _endpoint(verb: Verb, name: str, depth: int, id: str, shape: Shape) -> Callable[..., Any]:
     """Return a function for the operation, with the signature that Ninja reads."""
     own = id if shape.required or shape.target else ""
-    body = shape.body or body_of(verb, not name, shape.required, own)
+    body = body_of(verb, not name, shape.required, own, shape.is_camel)
+    parts = [part for one in verb.every_parameter for part in one.parts]
+    members = {one.name: member(one, shape.is_camel) for one in parts}
     status = _statuses(shape)[0]
     schema = shape.answer.get(status) if isinstance(shape.answer, dict) else shape.answer
 
     def run(request: HttpRequest, response: HttpResponse, **asked: Any) -> Any:
         who = who_asks(request)
         target = shape.target.format(asked[name]) if shape.target else asked.get(name)
-        values = values_of(verb, asked["body"])
-        if not name and not verb.is_new:
-            target = values.pop(verb.every_parameter[0].name)
         try:
+            values = values_of(verb, asked["body"], shape.is_camel)
+            if not name and not verb.is_new:
+                target = values.pop(verb.every_parameter[0].name)
             if shape.locked is not None:
                 conditional.check(request, shape.locked(who, target))
-            if shape.given is not None:
-                values.update(shape.given(who, target, asked["body"]))
             result = call(verb, target, values, who)
         except JobsError as error:
+            for attribute in ("option", "field"):  # named as the body names it
+                if (option := getattr(error, attribute, None)) in members:
+                    setattr(error, attribute, members[option])
             if shape.translate is None:
                 raise
             raise shape.translate(error) from None

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any
 
 from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
+from pydantic.alias_generators import to_camel
 
 from jobs.errors import InvalidOption
 from jobs.operate.parameters import LONGEST, Parameter
 from jobs.operate.verbs import Verb
 from jobs.operate.words import REASON_LIMIT
 
-LONGEST_MS = LONGEST // timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class In(Schema):
@@ -29,7 +28,11 @@ class In(Schema):
 
 @functools.cache
 def body_of(
-    verb: Verb, with_target: bool = False, required: tuple[str, ...] = (), name: str = ""
+    verb: Verb,
+    with_target: bool = False,
+    required: tuple[str, ...] = (),
+    name: str = "",
+    is_camel: bool = False,
 ) -> type[In]:
     """Return the schema of what people give to the verb, besides its target or with it.
 
@@ -42,10 +45,9 @@ def body_of(
     for one in verb.every_parameter if with_target else verb.parameters:
         if one.is_rest:
             fields["options"] = (dict[str, Any], Field(default_factory=dict))
-        elif dataclasses.is_dataclass(one.type):
-            fields |= {part: (kind, value) for part, kind, value in _parts(one.type)}
         elif one.name != "reason":
-            fields[_member(one)] = _field(one, one.name in required)
+            for part in one.parts:
+                fields[member(part, is_camel)] = _field(part, one.name in required)
     name = name or f"{verb.noun}_{verb.action}"
     title = "".join(part.capitalize() for part in name.split("_"))
     module = verb.function.__module__
@@ -55,27 +57,27 @@ def body_of(
     return made
 
 
-def values_of(verb: Verb, body: In) -> dict[str, Any]:
+def values_of(verb: Verb, body: In, is_camel: bool = False) -> dict[str, Any]:
     """Return what the body gives to the parameters of the verb, by name."""
     values: dict[str, Any] = {}
     for one in verb.every_parameter:
         if one.is_rest:
             values |= rest_of(verb, getattr(body, "options", {}))
-        elif dataclasses.is_dataclass(one.type):
-            made: Any = one.type
-            values[one.name] = made(**{part: getattr(body, part) for part, _, _ in _parts(made)})
-        elif hasattr(body, _member(one)):
-            value = getattr(body, _member(one))
-            is_span = one.type is timedelta and value is not None
-            values[one.name] = one.checked(timedelta(milliseconds=value) if is_span else value)
+            continue
+        named = [(part, member(part, is_camel)) for part in one.parts]
+        given = {
+            part.name: _given(part, getattr(body, name))
+            for part, name in named
+            if hasattr(body, name)
+        }
+        if given:
+            values[one.name] = one.joined(given)
     return values
 
 
-def _parts(kind: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, type and default of what stands for itself in a body, and not below a name."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for one in dataclasses.fields(kind):
-        yield one.name, hints[one.name], one.default
+def _given(parameter: Parameter, value: Any) -> Any:
+    is_span = parameter.type is timedelta and value is not None
+    return timedelta(milliseconds=value) if is_span else value
 
 
 def rest_of(verb: Verb, options: dict[str, Any]) -> dict[str, Any]:
@@ -95,21 +97,28 @@ def _reason(parameter: Parameter) -> tuple[Any, Any]:
     return str, Field("", max_length=REASON_LIMIT)
 
 
-def _member(parameter: Parameter) -> str:
-    return f"{parameter.name}_ms" if parameter.type is timedelta else parameter.name
+def member(parameter: Parameter, is_camel: bool = False) -> str:
+    """Return the name of the parameter in a body; a length of time is in milliseconds."""
+    name = f"{parameter.name}_ms" if parameter.type is timedelta else parameter.name
+    return to_camel(name) if is_camel else name
 
 
 def _field(parameter: Parameter, is_required: bool) -> tuple[Any, Any]:
     annotation, default = parameter.annotation, parameter.default
     if parameter.type is timedelta:
-        span = Annotated[int, Field(ge=0, le=LONGEST_MS)]
+        least, most = parameter.bound("ge") or timedelta(0), parameter.bound("le") or LONGEST
+        span = Annotated[int, Field(ge=ms(least), le=ms(most))]
         annotation = span | None if parameter.is_optional else span
-        if isinstance(default, timedelta):
-            default = round(default.total_seconds() * 1000)
+        default = ms(default) if isinstance(default, timedelta) else default
     if is_required:
         annotation = annotation if not parameter.is_optional else _without_none(annotation)
     default = ... if parameter.is_required or is_required else default
     return annotation, Field(default, description=parameter.help or None)
+
+
+def ms(length: timedelta) -> int:
+    """Return the length in milliseconds, as every body spells it."""
+    return length // _MILLISECOND
 
 
 def _without_none(annotation: Any) -> Any:

@@ -7,16 +7,8 @@ from uuid import UUID
 
 from ninja import Schema, Status
 
-from jobs import registry
 from jobs.api.enqueues import section as section
-from jobs.api.schemas import (
-    CancelIn,
-    CancelledOut,
-    JobOut,
-    ReplayedOut,
-    ReplayIn,
-    is_forced,
-)
+from jobs.api.schemas import CancelledOut, JobOut, ReplayedOut
 from jobs.api.told import told_job
 from jobs.operate import sight
 from jobs.principals import Principal
@@ -42,24 +34,12 @@ section.does(
 )
 
 
-def _replayed(who: Principal, job_id: UUID, body: ReplayIn) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if body.priority is not None:
-        given["priority"] = body.priority
-    if body.payload is not None:
-        kind = sight.job(who, job_id).kind
-        given["payload"] = registry.get(kind).payload.build(body.payload)
-    return given
-
-
 section.does(
     "job.replay",
     "/jobs/{uuid:job_id}/replay",
     "job_replay",
     answer={201: ReplayedOut},
     location="/jobs/{id}",
-    body=ReplayIn,
-    given=_replayed,
     show=lambda who, job_id, new: {"id": new},
 )
 
@@ -69,8 +49,6 @@ section.does(
     "/jobs/{uuid:job_id}/cancel",
     "job_cancel",
     answer={200: CancelledOut, 202: CancelledOut},
-    body=CancelIn,
-    given=is_forced,
     show=lambda who, job_id, found: Status(202 if found.requested else 200, found),
 )
 

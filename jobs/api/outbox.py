@@ -7,10 +7,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Schema
+from ninja import Query, Schema
 
 from jobs.api import auth, conditional, paging
-from jobs.api.inputs import In
 from jobs.api.sections import Section
 from jobs.models import Breaker, Effect, Outbox
 from jobs.operate import breakers, doubts, sight
@@ -202,14 +201,6 @@ class BreakerOut(Schema):
     last_error: str
 
 
-class OpenIn(In):
-    """The breaker, and how long calls are blocked."""
-
-    name: breakers.Name
-    reason: str = Field(min_length=1, max_length=500)
-    for_ms: int = Field(60_000, ge=1000, le=round(breakers.LONGEST * 1000))
-
-
 def _breaker(row: Breaker) -> dict[str, Any]:
     names = ["name", "state", "failures", "threshold", "opened_at", "retry_at", "last_error"]
     return {
@@ -244,7 +235,5 @@ circuits.does(
     "/breakers/open",
     "breaker_open",
     answer=BreakerOut,
-    body=OpenIn,
-    given=lambda who, name, body: {"seconds": body.for_ms / 1000},
     show=_shown,
 )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Schema
+from ninja import Schema
 
 from jobs import registry
 from jobs.api import auth, conditional
-from jobs.api.inputs import In
 from jobs.api.slots import section as section
 from jobs.engine import sql
 from jobs.models import Schedule
@@ -42,35 +41,6 @@ class ScheduleOut(Schema):
     next_slot: datetime | None
     error: str
     payload: Any = None
-
-
-class ScheduleIn(In):
-    """A schedule: its rule, and the jobs that it makes."""
-
-    name: str = Field(min_length=1, max_length=120)
-    kind: str = Field(min_length=1, max_length=120)
-    payload: dict[str, Any] = Field(default_factory=dict)
-    cron: str | None = Field(None, max_length=200)
-    interval_ms: int | None = Field(None, ge=5000, le=3660 * 86_400_000)
-    time_zone: str | None = Field(None, max_length=64)
-    missed: Literal["skip", "latest", "all"] = "latest"
-    overlap: Literal["allow", "skip"] = "allow"
-    queue: str | None = Field(None, max_length=120)
-    priority: int | None = Field(None, ge=-100, le=100)
-    tenant: str | None = Field(None, max_length=120)
-    reason: str = Field(min_length=1, max_length=500)
-
-
-class SchedulePatch(In):
-    """What is to be another from the next slot on; a given ``payload`` replaces all of it."""
-
-    payload: dict[str, Any] | None = None
-    cron: str | None = Field(None, max_length=200)
-    interval_ms: int | None = Field(None, ge=5000, le=3660 * 86_400_000)
-    time_zone: str | None = Field(None, max_length=64)
-    missed: Literal["skip", "latest", "all"] | None = None
-    overlap: Literal["allow", "skip"] | None = None
-    reason: str = Field(min_length=1, max_length=500)
 
 
 class MadeOut(Schema):
@@ -117,19 +87,6 @@ def schedule_list(request: HttpRequest) -> Any:
     return [_told(who, row) for row in _visible(who)]
 
 
-def _made(who: Principal, name: None, body: ScheduleIn) -> dict[str, Any]:
-    options = {"queue": body.queue, "priority": body.priority, "tenant": body.tenant}
-    given = {option: value for option, value in options.items() if value is not None}
-    return {**given, "payload": registry.get(body.kind).payload.build(body.payload)}
-
-
-def _changed(who: Principal, name: str, body: SchedulePatch) -> dict[str, Any]:
-    if body.payload is None:
-        return {"payload": None}
-    kind = schedules.find(name).kind
-    return {"payload": registry.get(kind).payload.build(body.payload)}
-
-
 def _shown(who: Principal, name: str | None, row: Schedule) -> Any:
     return _told(who, row)
 
@@ -140,8 +97,6 @@ section.does(
     "schedule_create",
     answer={201: ScheduleOut},
     location="/schedules/{name}",
-    body=ScheduleIn,
-    given=_made,
     show=_shown,
 )
 
@@ -161,8 +116,6 @@ section.does(
     "schedule_edit",
     answer=ScheduleOut,
     locked=_seen,
-    body=SchedulePatch,
-    given=_changed,
     show=_shown,
 )
 

@@ -9,7 +9,6 @@ from uuid import UUID
 from ninja import Field, Schema
 
 from jobs.api.inputs import In
-from jobs.principals import Principal
 
 State = Literal[
     "blocked", "pending", "queued", "running", "succeeded", "failed", "cancelled", "expired"
@@ -138,45 +137,10 @@ class ManyOut(Schema):
     ids: list[UUID]
 
 
-class WhyIn(In):
-    """Why it is done."""
-
-    reason: str = Field(min_length=1, max_length=500)
-
-
-class MaybeWhyIn(In):
-    """Why it is done, if anybody says."""
-
-    reason: str = Text
-
-
-class ReplayIn(MaybeWhyIn):
-    """A new job from the old one's payload, from that with some members changed, or another.
-
-    Without ``same_lineage`` it is a job of its own, beside the old one's line and without its keys.
-    """
-
-    payload: dict[str, Any] | None = None
-    payload_patch: dict[str, Any] | None = None
-    same_lineage: bool = True
-    priority: int | None = Field(None, ge=-100, le=100)
-
-
 class ReplayedOut(Schema):
     """The new job."""
 
     id: UUID
-
-
-class CancelIn(MaybeWhyIn):
-    """Whether a running job that does not stop is ended with its process."""
-
-    mode: Literal["graceful", "force"] = "graceful"
-
-
-def is_forced(who: Principal, target: UUID, body: CancelIn) -> dict[str, Any]:
-    """What the body says to a verb that can be done by force."""
-    return {"force": body.mode == "force"}
 
 
 class CancelledOut(Schema):

@@ -88,7 +88,8 @@ class Section:
         def plan(function: Endpoint) -> Endpoint:
             def add(router: Router) -> None:
                 given = {**self.defaults, **options}
-                given.pop("translate", None)  # the function raises what is meant itself
+                for of_verb in ("translate", "is_camel"):
+                    given.pop(of_verb, None)
                 operation(router, method, path, name, verb=verb, **given)(_copy(function))
 
             self._planned.append((verb, add))

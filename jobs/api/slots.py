@@ -11,10 +11,11 @@ from ninja import Field, Query, Schema
 from pydantic import ConfigDict
 
 from jobs.api import auth
-from jobs.api.inputs import In
+from jobs.api.inputs import In, ms
 from jobs.api.sections import Section
 from jobs.operate import schedules, sight
 from jobs.operate.permissions import VIEW_SCHEDULE
+from jobs.operate.schedules import LONGEST, SHORTEST
 
 section = Section("schedules", {"schedule": "/schedules"})
 
@@ -36,9 +37,9 @@ class SlotsOut(Schema):
 class RuleIn(In):
     """A rule of the clock: either ``cron`` with a ``time_zone``, or ``interval_ms``."""
 
-    cron: str | None = Field(None, max_length=200)
-    interval_ms: int | None = Field(None, ge=5000, le=3660 * 86_400_000)
-    time_zone: str | None = Field(None, max_length=64)
+    cron: schedules.CronText = None
+    interval_ms: int | None = Field(None, ge=ms(SHORTEST), le=ms(LONGEST))
+    time_zone: schedules.Zone = None
     count: int = Field(5, ge=1, le=100)
     after: datetime | None = None
 

@@ -12,15 +12,12 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
-from jobs import registry
 from jobs.cli.answers import say_one
 from jobs.cli.people import person
-from jobs.cli.verb import Options, positive_int
-from jobs.errors import InvalidOption, InvalidPayload
-from jobs.operate.bulkplans import Care
+from jobs.cli.verb import Options
+from jobs.errors import InvalidOption
 from jobs.operate.parameters import Parameter
 from jobs.operate.verbs import Verb
-from jobs.payloads import Payload
 
 Say = Callable[[Any, Options], None]
 """Prints what a verb returned."""
@@ -101,6 +98,7 @@ _TYPES: Mapping[Any, Callable[[str], Any]] = {
     date: day,
     time: clock,
     timedelta: seconds,
+    dict: data,
     Any: data,
 }
 
@@ -117,9 +115,9 @@ def _dest(one: Parameter) -> str:
     return f"{one.name}_" if one.name in _TAKEN else one.name
 
 
-def _typed(one: Parameter, typed: Mapping[str, Any]) -> Any:
+def _typed(one: Parameter, options: Mapping[str, Any]) -> Any:
     dest = _dest(one)
-    return typed[dest] if dest in typed else typed[one.name]
+    return options[dest] if dest in options else options[one.name]
 
 
 def add_verb(parser: ArgumentParser, verb: Verb, without: Collection[str] = ()) -> None:
@@ -128,24 +126,22 @@ def add_verb(parser: ArgumentParser, verb: Verb, without: Collection[str] = ()) 
     for one in verb.every_parameter:
         if one.name in without:
             continue
-        if one.type is Care:
-            add_care(parser)
-        elif one.is_rest:
+        if one.is_rest:
             parser.add_argument(
                 "--set", action="append", type=pair, metavar="NAME=JSON", default=[],
                 help="something else of it, as NAME=JSON; may be given more than once",
             )  # fmt: skip
-        elif _is_payload(one):
-            parser.add_argument("kind", metavar="KIND", help="kind of the job")
-            parser.add_argument("data", type=data, metavar="JSON", help="its payload")
-        elif one.by_place:
+        else:
+            add(parser, one)
+
+
+def add(parser: ArgumentParser, parameter: Parameter) -> None:
+    """Let the command take the parameter."""
+    for one in parameter.parts:
+        if one.by_place:
             _add_place(parser, one)
         else:
             _add_option(parser, one)
-
-
-def _is_payload(one: Parameter) -> bool:
-    return isinstance(one.type, type) and issubclass(one.type, Payload)
 
 
 def _add_place(parser: ArgumentParser, one: Parameter) -> None:
@@ -154,12 +150,12 @@ def _add_place(parser: ArgumentParser, one: Parameter) -> None:
             _dest(one), type=several, metavar=one.name.upper(), help="separated by commas"
         )
         return
-    typed = _TYPES.get(one.type, str)
+    kind = _TYPES.get(one.type, str)
     words = one.help or None
     if one.is_optional:
         words = f"{words or one.words}; - for none"
     parser.add_argument(
-        _dest(one), type=_or_none(typed) if one.is_optional else typed, metavar=one.name.upper(),
+        _dest(one), type=_or_none(kind) if one.is_optional else kind, metavar=one.name.upper(),
         choices=one.choices or None, help=words,
     )  # fmt: skip
 
@@ -174,6 +170,7 @@ def _or_none(typed: Callable[[str], Any]) -> Callable[[str], Any]:
 def _add_option(parser: ArgumentParser, one: Parameter) -> None:
     flag = f"--{one.flag}"
     words = "why, for the record" if one.name == "reason" else one.words
+    words += ", in seconds" if one.type is timedelta else ""
     if one.type is bool and not one.is_many:
         is_on = one.default is True
         parser.add_argument(
@@ -194,50 +191,30 @@ def _add_option(parser: ArgumentParser, one: Parameter) -> None:
         )  # fmt: skip
 
 
-def add_care(parser: ArgumentParser) -> None:
-    """The command takes how carefully many are dealt with."""
-    parser.add_argument("--per-minute", type=positive_int, metavar="N", help="at most so many")
-    parser.add_argument("--canary", type=positive_int, default=0, metavar="N",
-                        help="wait for what becomes of the first so many")  # fmt: skip
-    parser.add_argument("--stop-at", type=float, metavar="SHARE",
-                        help="stop where this share has failed, like 0.2")  # fmt: skip
-
-
-def care_of(options: Options) -> Care:
-    """What was typed of that."""
-    return Care(options["per_minute"], options["canary"], options["stop_at"])
+def typed(parameter: Parameter, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was typed for the parameter, by the names of its parts."""
+    given = {one.name: _typed(one, options) for one in parameter.parts}
+    return given if parameter.by_place else {n: v for n, v in given.items() if v is not None}
 
 
 def call(verb: Verb, options: Options, given: Mapping[str, Any] | None = None) -> Any:
     """Do the verb with what was typed, or ``given``; return what it returns."""
-    typed = {**options, **(given or {})}
+    said = {**options, **(given or {})}
     places: list[Any] = []
     named: dict[str, Any] = {"by": person()}
     for one in verb.every_parameter:
-        if one.type is Care:
-            named[one.name] = care_of(options)
-        elif one.is_rest:
-            named.update(typed["set"])
-        elif _is_payload(one):
-            places.append(payload_of(typed["kind"], typed["data"]))
+        if one.is_rest:
+            named.update(said["set"])
         elif one.by_place:
-            places.append(one.checked(_typed(one, typed)))
-        elif (value := _typed(one, typed)) is not None:
-            named[one.name] = one.checked(value)
+            places.append(one.joined(typed(one, said)))
+        elif found := typed(one, said):
+            named[one.name] = one.joined(found)
     try:
         return verb.function(*places, **named)
     except TypeError as error:
         if options.get("set"):
             raise InvalidOption("set", str(error)) from error
         raise
-
-
-def payload_of(kind: str, content: Any) -> Payload:
-    """The payload of this kind with this content; raises InvalidPayload."""
-    handler = registry.get(kind)
-    if not isinstance(content, dict):
-        raise InvalidPayload(kind, "payload", "must be a JSON object")
-    return handler.payload.from_text(json.dumps(content), handler.payload.version)
 
 
 def act(verb: Verb, options: Options, say: Say | None = None) -> int:

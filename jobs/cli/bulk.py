@@ -11,6 +11,7 @@ from jobs.cli.people import person
 from jobs.cli.verb import Options, Verb, positive_int
 from jobs.operate import bulk, verbs
 from jobs.operate.bulk import ACTIONS
+from jobs.operate.parameters import Parameter
 
 _ACTIONS = {
     "list": "the newest operations",
@@ -50,10 +51,15 @@ def _add_run(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what it would do, and stop")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--reason", default="", help="why, for the record (unless --dry-run)")
-    acting.add_care(parser)
+    acting.add(parser, _care())
     parser.add_argument("--set", action="append", type=acting.pair, default=[],
                         metavar="NAME=JSON", help="of the action, like priority=5")  # fmt: skip
     parser.add_argument("--watch", action="store_true", help="stay until it is over")
+
+
+def _care() -> Parameter:
+    """The parameter that says how carefully many are dealt with."""
+    return next(one for one in verbs.of(bulk.start).parameters if one.name == "care")
 
 
 def run(options: Options) -> int:
@@ -92,7 +98,7 @@ def _run(options: Options) -> int:
     if not options["yes"] and input("Begin? [y/N] ").strip().lower() not in ("y", "yes"):
         say("Nothing was done.\n")
         return 1
-    care = acting.care_of(options)
+    care = _care().joined(acting.typed(_care(), options))
     made = bulk.start(
         options["what"], reason=options["reason"], token=seen.token, care=care, **call
     )

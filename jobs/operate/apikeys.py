@@ -101,7 +101,15 @@ def create(
 
 
 @verb("apikey.rotate", on=APIKEY, permission=MANAGE_APIKEY, group="administrator")
-def rotate(key_id: int, *, by: By, reason: str, overlap: timedelta = timedelta(hours=24)) -> Told:
+def rotate(
+    key_id: int,
+    *,
+    by: By,
+    reason: str,
+    overlap: Annotated[
+        timedelta, Field(le=LONGEST_OVERLAP, description="the old secret works for this long")
+    ] = timedelta(hours=24),
+) -> Told:
     """Give an API key a new secret; the old one stays good for a while."""
     if not isinstance(overlap, timedelta) or not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise InvalidOption("overlap", "must lie between 0 and 30 days")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 from pydantic import Field
 
+from jobs.backoff import Duration, seconds
 from jobs.engine import breakers, sql
 from jobs.engine.pushes import after_commit
 from jobs.errors import InvalidOption
@@ -16,7 +18,7 @@ from jobs.operate.targets import BREAKER
 from jobs.operate.verbs import acting, verb
 from jobs.principals import By
 
-LONGEST = 86_400.0 * 30
+SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=30)
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -51,20 +53,28 @@ def force_open(
     *,
     by: By,
     reason: str,
-    seconds: Annotated[
-        float, Field(ge=1, le=LONGEST, description="nobody calls for this long")
-    ] = 60.0,
+    duration: Annotated[
+        Duration, Field(ge=SHORTEST, le=LONGEST, description="block calls for this long")
+    ] = timedelta(minutes=1),
 ) -> None:
     """Open a circuit for a while; then one caller may probe."""
     with acting(force_open, name, by=by, reason=reason) as act:
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise InvalidOption("seconds", f"must be a number, got {seconds!r}")
-        if not 1 <= seconds <= LONGEST:
-            raise InvalidOption("seconds", f"must lie between 1 and {LONGEST:g}, got {seconds!r}")
+        length = _checked(duration)
         before = _state(name)
-        breakers.force_open(name, float(seconds), f"opened by {act.name}: {act.reason}")
+        breakers.force_open(name, length, f"opened by {act.name}: {act.reason}")
         act.changed({"state": before}, {"state": "open"})
-        act.note(seconds=seconds)
+        act.note(seconds=length)
+
+
+def _checked(duration: object) -> float:
+    """Return the duration in seconds; raises InvalidOption."""
+    if isinstance(duration, bool) or not isinstance(duration, int | float | timedelta):
+        raise InvalidOption("duration", f"must be seconds or a timedelta, got {duration!r}")
+    length = seconds(duration)
+    if not SHORTEST.total_seconds() <= length <= LONGEST.total_seconds():
+        problem = f"must be from 1 s to {LONGEST.days} days, got {length:g} s"
+        raise InvalidOption("duration", problem)
+    return length
 
 
 def _state(name: str) -> str:

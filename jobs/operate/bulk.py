@@ -41,6 +41,9 @@ from jobs.principals import By, Principal
 __all__ = ["ACTIONS", "IDS_LIMIT", "Care", "Preview", "Progress", "abort", "every", "find",
            "first_items", "items", "preview", "proceed", "progress", "start"]  # fmt: skip
 
+ActionName = Annotated[str, Field(min_length=1, max_length=60)]
+Ids = Annotated[Sequence[UUID | int] | None, Field(min_length=1, max_length=IDS_LIMIT)]
+Query = Annotated[str | None, Field(max_length=1000)]
 LOOK_LIMIT = 100_000
 """Jobs that a preview counts, if there is the time; of more it says so."""
 
@@ -114,10 +117,10 @@ def preview(
 
 @verb("bulk.start", on=BULK, permission=RUN_BULK, new=True)
 def start(
-    action: Annotated[str, Field(min_length=1, max_length=60)],
+    action: ActionName,
     *,
-    ids: Annotated[Sequence[UUID | int] | None, Field(min_length=1, max_length=IDS_LIMIT)] = None,
-    query: Annotated[str | None, Field(max_length=1000)] = None,
+    ids: Ids = None,
+    query: Query = None,
     by: By,
     reason: str,
     token: Annotated[str | None, Field(max_length=4000)] = None,

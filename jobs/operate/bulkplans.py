@@ -12,7 +12,9 @@ from jobs import registry
 from jobs.errors import InvalidOption
 from jobs.names import name_problem
 from jobs.operate import verbs
+from jobs.operate.parameters import Parameter
 from jobs.operate.targets import DEADLETTER, JOB
+from jobs.operate.verbs import Verb
 from jobs.states import JobState
 
 IDS_LIMIT = 1000
@@ -33,6 +35,12 @@ class Action:
     on_letters: bool
     runs: bool
     """Whether the jobs run afterwards, so that one can wait for what becomes of the first."""
+    verb: Verb
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The options, as the verb declares them."""
+        return tuple(one for one in self.verb.parameters if one.name in self.options)
 
 
 class _Actions(Mapping[str, Action]):
@@ -55,6 +63,7 @@ class _Actions(Mapping[str, Action]):
                 many.options,
                 verb.target is DEADLETTER,
                 many.runs,
+                verb,
             )
             for target in (JOB, DEADLETTER)
             for verb in verbs.every().values()
@@ -80,15 +89,11 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             known = ", ".join(sorted(action.options)) or "none"
             raise InvalidOption(option, f"is no option of {name}, which has {known}")
     given = {option: value for option, value in options.items() if value is not None}
-    if "attempts" in given:
-        given["attempts"] = whole("attempts", given["attempts"], 1, 1000)
-    if "priority" in given:
-        given["priority"] = whole("priority", given["priority"], -100, 100)
+    for one in action.parameters:
+        if one.name in given:
+            given[one.name] = one.checked(given[one.name], strict=True)
     if "queue" in given and (problem := name_problem(given["queue"])):
         raise InvalidOption("queue", problem)
-    for flag in ("force", "reset"):
-        if not isinstance(given.get(flag, False), bool):
-            raise InvalidOption(flag, f"must be true or false, got {given[flag]!r}")
     if name == "edit" and not given:
         raise InvalidOption("action", "an edit needs a priority or a queue")
     return given
@@ -98,18 +103,21 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 class Pace:
     """How fast it is done."""
 
-    per_minute: Annotated[int | None, Field(ge=1, le=PACE_LIMIT)] = None
-    """At most so many a minute."""
+    per_minute: Annotated[
+        int | None, Field(ge=1, le=PACE_LIMIT, description="at most this many per minute")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Care(Pace):
     """How carefully it is done."""
 
-    canary: Annotated[int, Field(ge=0, le=CANARY_LIMIT)] = 0
-    """So many first, and the rest once it is known what became of them."""
-    stop_at: Annotated[float | None, Field(gt=0, le=1)] = None
-    """Stops where this share of those that ran has failed."""
+    canary: Annotated[
+        int, Field(ge=0, le=CANARY_LIMIT, description="run this many first and wait for them")
+    ] = 0
+    stop_at: Annotated[
+        float | None, Field(gt=0, le=1, description="stop if this share has failed, like 0.2")
+    ] = None
 
 
 def checked_care(name: str, care: Care) -> Care:

@@ -11,11 +11,10 @@ from jobs.engine import sql
 from jobs.errors import NotAllowed, UnknownTarget
 from jobs.operate import internal, replay, retry
 from jobs.operate.acts import Act
-from jobs.operate.parameters import Attempts, Patch, Reset
+from jobs.operate.parameters import Attempts, Content, Lineage, Patch, Reset
 from jobs.operate.permissions import RESOLVE_DEADLETTER
 from jobs.operate.targets import DEADLETTER
 from jobs.operate.verbs import Many, acting, of, verb
-from jobs.payloads import Payload
 from jobs.principals import By
 from jobs.states import DeadLetterState, JobState
 
@@ -51,9 +50,9 @@ def replay_letter(
     *,
     by: By,
     reason: str = "",
-    payload: Payload | None = None,
+    payload: Content = None,
     payload_patch: Patch = None,
-    same_lineage: bool = True,
+    same_lineage: Lineage = True,
 ) -> UUID:
     """Make a new job from that of a dead letter, and close the letter.
 

@@ -19,7 +19,7 @@ from jobs.engine.pushes import after_commit
 from jobs.errors import Changed, InvalidOption, NotAllowed, UnknownJob
 from jobs.names import name_problem
 from jobs.operate import internal
-from jobs.operate.parameters import HIDDEN
+from jobs.operate.parameters import HIDDEN, Priority, QueueName
 from jobs.operate.permissions import EDIT_JOB, RETRY_JOB
 from jobs.operate.targets import JOB
 from jobs.operate.verbs import Many, acting, verb
@@ -43,8 +43,8 @@ def edit(
     by: By,
     reason: str = "",
     version: Annotated[str | None, HIDDEN] = None,
-    priority: Annotated[int | None, Field(ge=-100, le=100)] = None,
-    queue: Annotated[str | None, Field(max_length=120)] = None,
+    priority: Priority = None,
+    queue: QueueName = None,
     run_at: datetime | None = None,
     max_attempts: Annotated[int | None, Field(ge=1, le=1000)] = None,
     tags: Annotated[Sequence[str] | None, Field(max_length=20)] = None,

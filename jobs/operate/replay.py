@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -17,7 +17,7 @@ from jobs.errors import InvalidOption, JobsError, KeyTaken, NotAllowed, UnknownJ
 from jobs.limits import Unique
 from jobs.operate import doubts, internal
 from jobs.operate.lineages import unfinished
-from jobs.operate.parameters import Patch
+from jobs.operate.parameters import HIDDEN, Content, Lineage, Patch, Priority, QueueName
 from jobs.operate.permissions import REPLAY_JOB
 from jobs.operate.retry import close_dead_letters
 from jobs.operate.targets import JOB
@@ -40,10 +40,12 @@ def replay(
     *,
     by: By,
     reason: str = "",
-    payload: Payload | None = None,
+    payload: Content = None,
     payload_patch: Patch = None,
-    same_lineage: bool = True,
-    **options: Any,
+    same_lineage: Lineage = True,
+    priority: Priority = None,
+    queue: QueueName = None,
+    **options: Annotated[Any, HIDDEN],
 ) -> UUID:
     """Make a new job from a finished one; both are linked.
 
@@ -58,6 +60,10 @@ def replay(
     doubt, its kind forbids replays, or another of its line is unfinished.
     """
     with acting(replay, job_id, by=by, reason=reason) as act:
+        if not act.principal.scope.covers(None, queue):
+            raise InvalidOption("queue", f"there is no queue {queue!r}")
+        chosen = {"priority": priority, "queue": queue}
+        options |= {name: value for name, value in chosen.items() if value is not None}
         internal.check_replay(job_id, by, payload, payload_patch, options)
         new = carry_out(
             job_id,
@@ -79,7 +85,7 @@ def carry_out(
     *,
     by: str,
     reason: str = "",
-    payload: Payload | None = None,
+    payload: Payload | Mapping[str, Any] | None = None,
     payload_patch: Mapping[str, Any] | None = None,
     same_lineage: bool = True,
     **options: Any,
@@ -87,6 +93,7 @@ def carry_out(
     """Replay without permission check and audit; for callers that have done both."""
     if payload is not None and payload_patch is not None:
         raise InvalidOption("payload_patch", "goes without payload")
+    is_same = False
     with transaction.atomic(using=sql.alias()):
         old = _locked(job_id)
         if old["state"] not in FINAL_STATES:
@@ -98,8 +105,12 @@ def carry_out(
             raise NotAllowed("replay", job_id, "in doubt about an effect; resolve that first", [])
         if same_lineage and (running := unfinished(old["lineage"])):
             raise NotAllowed("replay", job_id, f"succeeded by {running}, which is unfinished", [])
-        carried = payload or _payload(old, handler.payload, payload_patch)
-        draft = Draft(carried, **{**_options(old), **options})
+        if payload is None:
+            payload = _payload(old, handler.payload, payload_patch)
+            is_same = not payload_patch
+        elif isinstance(payload, Mapping):
+            payload = handler.payload.build(dict(payload))
+        draft = Draft(payload, **{**_options(old), **options})
         if same_lineage:
             new = _insert(old, draft)
             _link(job_id, new, old["lineage"])
@@ -107,7 +118,6 @@ def carry_out(
         else:
             new = _insert({**old, "unique_key": None}, draft)
             _link(job_id, new, None)
-        is_same = payload is None and not payload_patch
         if is_same and same_lineage and old["state"] != JobState.SUCCEEDED:
             doubts.carry_over(job_id, new)
         close_dead_letters([job_id], "replayed", by, reason)

@@ -15,15 +15,23 @@ from pydantic import Field
 
 from jobs import registry, timetable
 from jobs.backoff import Duration
-from jobs.clockwork import aware, interval_seconds, upcoming
+from jobs.clockwork import (
+    CRON_LIMIT,
+    LEAST_INTERVAL,
+    LONGEST_INTERVAL,
+    aware,
+    interval_seconds,
+    upcoming,
+)
 from jobs.engine import schedules as engine
 from jobs.engine import sql, timetables
 from jobs.engine.timetables import Row, schedule_place
 from jobs.errors import InvalidOption, UnknownTarget
 from jobs.models import Schedule
-from jobs.names import label_problem
+from jobs.names import NAME_LIMIT, label_problem
 from jobs.operate import internal
 from jobs.operate.bulkplans import whole
+from jobs.operate.parameters import Content, Priority, QueueName, Tenant, payload_of
 from jobs.operate.permissions import MANAGE_SCHEDULE
 from jobs.operate.targets import SCHEDULE, Place
 from jobs.operate.verbs import acting, verb
@@ -32,26 +40,40 @@ from jobs.principals import By
 from jobs.timetable import Missed, Overlap
 
 PREVIEW_LIMIT = 100
+SHORTEST, LONGEST = timedelta(seconds=LEAST_INTERVAL), timedelta(seconds=LONGEST_INTERVAL)
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
+CronText = Annotated[
+    str | None, Field(max_length=CRON_LIMIT, description="a cron rule, like 30 2 * * *")
+]
+Interval = Annotated[
+    Duration | None, Field(ge=SHORTEST, le=LONGEST, description="instead of a cron rule")
+]
+Zone = Annotated[str | None, Field(max_length=64, description="of the cron rule, like Europe/Rome")]
 
 
 @verb("schedule.create", on=SCHEDULE, permission=MANAGE_SCHEDULE, group="administrator", new=True)
 def create(
-    name: str,
+    name: Name,
     payload: Payload,
     *,
     by: By,
     reason: str,
-    cron: str | None = None,
-    interval: Duration | None = None,
-    time_zone: str | None = None,
+    cron: CronText = None,
+    interval: Interval = None,
+    time_zone: Zone = None,
     missed: Missed = "latest",
     overlap: Overlap = "allow",
+    queue: QueueName = None,
+    priority: Priority = None,
+    tenant: Tenant = None,
     **options: Any,
 ) -> Schedule:
     """Create a schedule, which starts at its next slot.
 
     Options as for ``jobs.schedule``.
     """
+    chosen = {"queue": queue, "priority": priority, "tenant": tenant}
+    options |= {option: value for option, value in chosen.items() if value is not None}
     with acting(create, name, by=by, reason=reason, place=place_of(payload, options)) as act:
         internal.check_kind(str(getattr(payload, "kind", "")), by)
         made = timetable.timetable(
@@ -104,10 +126,10 @@ def edit(
     *,
     by: By,
     reason: str,
-    payload: Payload | None = None,
-    cron: str | None = None,
-    interval: Duration | None = None,
-    time_zone: str | None = None,
+    payload: Content = None,
+    cron: CronText = None,
+    interval: Interval = None,
+    time_zone: Zone = None,
     missed: Missed | None = None,
     overlap: Overlap | None = None,
     options: Mapping[str, Any] | None = None,
@@ -132,6 +154,8 @@ def edit(
         if payload is None:
             model = registry.get(row.kind).payload
             payload = model.from_text(row.payload, row.payload_version, schedule_place(name))
+        elif isinstance(payload, Mapping):
+            payload = payload_of(row.kind, payload)
         made = timetable.timetable(
             name,
             payload,

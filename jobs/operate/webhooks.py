@@ -177,10 +177,18 @@ def resume(webhook: UUID, *, by: By, reason: str, drop: bool = False) -> int:
 
 
 @verb("webhook.rotate_secret", on=WEBHOOK, permission=MANAGE_WEBHOOK, group="administrator")
-def rotate_secret(webhook: UUID, *, by: By, reason: str, overlap: Duration = OVERLAP) -> Made:
+def rotate_secret(
+    webhook: UUID,
+    *,
+    by: By,
+    reason: str,
+    overlap: Annotated[
+        Duration, Field(le=OVERLAP_LIMIT, description="the old secret signs for this long")
+    ] = OVERLAP,
+) -> Made:
     """Give a webhook a new secret; the old one signs next to it for a while.
 
-    For ``overlap``, so that no receiver misses anything.
+    This lasts for ``overlap``, so that no receiver misses anything.
     """
     made = Made(webhook, webhooks.new_secret())
     with _on(webhook, rotate_secret, by, reason) as (act, found):

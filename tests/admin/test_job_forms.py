@@ -59,9 +59,9 @@ def test_a_replay_has_the_payload_that_was_edited(
     ("how", "text", "words"),
     [
         ("whole", "{", "no JSON"),
-        ("whole", "[1]", "must be a JSON object"),
-        ("whole", "", "must be a JSON object"),
-        ("patch", "", "must be a JSON object"),
+        ("whole", "[1]", "Must be a JSON object"),
+        ("whole", "", "Must be a JSON object"),
+        ("patch", "", "Must be a JSON object"),
         ("whole", '{"message": 5}', "message"),
         ("patch", '{"message": 5}', "message"),
         ("whole", '{"nonsense": 1}', "nonsense"),

@@ -6,15 +6,23 @@ from typing import Any
 
 import pytest
 
+from jobs.api.inputs import member
+from jobs.models import Job
 from jobs.operate import verbs
 from tests.api import operations
 from tests.api.conftest import Caller
+from tests.jobs import factories
 
 NO_ACTS = {
     "job_enqueue", "job_enqueue_many", "batch_create", "batch_add", "batch_seal",
     "bulk_preview", "schedule_preview", "blackout_preview", "event_ticket",
 }  # fmt: skip
 """Operations that write nothing, or what code does as well: they are no verbs of people."""
+
+
+EMAIL = {"email_resend", "email_reveal", "email_company_create", "email_company_edit",
+         "email_company_suspend", "email_company_admit"}  # fmt: skip
+"""Operations of the gateway; an entry of its suppression list is added and lifted by its own id."""
 
 
 def test_the_api_offers_every_verb() -> None:
@@ -69,3 +77,63 @@ def test_a_queue_is_a_scope(root: Caller) -> None:
     assert root("POST", "/queues/default/override/end", why).status_code == 204
     [limit] = [one for one in root("GET", "/limits").data if one["scope"] == "queue:default"]
     assert limit["at_once"] == 3
+
+
+def test_every_body_is_that_of_the_declaration() -> None:
+    """Also those of the email gateway, which spells its members in camel case."""
+    for op in operations.ALL:
+        verb = verbs.find(str(op.details.get("x-verb")))
+        if verb is None or not (verb.app == "jobs" or op.id in EMAIL):
+            continue
+        schema = op.details["requestBody"]["content"]["application/json"]["schema"]
+        members = set(operations.SCHEMA["components"]["schemas"][
+            schema["$ref"].rpartition("/")[2]
+        ]["properties"])  # fmt: skip
+        parts = [part for one in verb.every_parameter for part in one.parts if not one.is_rest]
+        declared = {member(part, verb.app == "emailgw") for part in parts}
+        declared |= {"options"} if any(one.is_rest for one in verb.every_parameter) else set()
+        target = set() if verb.is_new else {member(parts[0], verb.app == "emailgw")}
+        assert declared - target <= members <= declared, op.id
+
+
+@pytest.mark.django_db
+def test_a_length_of_time_is_in_milliseconds_within_the_bounds_of_its_declaration(
+    root: Caller,
+) -> None:
+    body = {"name": "tidy", "kind": "test.noop", "reason": "a test"}
+    refused = root("POST", "/schedules", {**body, "interval_ms": 4999})
+    assert refused.data["errors"][0]["pointer"] == "/interval_ms"
+    made = root("POST", "/schedules", {**body, "interval_ms": 60_000})
+    assert (made.status_code, made.data["interval_ms"]) == (201, 60_000)
+    refused = root("POST", "/schedules", {**body, "cron": "* * * * *", "interval_ms": 60_000})
+    assert refused.status_code == 422
+    for wrong in (999, 2_592_000_001):
+        refused = root("POST", "/breakers/open", {"name": "x", "reason": "y", "duration_ms": wrong})
+        assert refused.data["errors"][0]["pointer"] == "/duration_ms"
+
+
+@pytest.mark.django_db
+def test_a_payload_is_one_of_its_kind(root: Caller) -> None:
+    body = {"name": "echo", "kind": "test.echo", "cron": "0 4 * * *", "reason": "a test"}
+    for payload, wrong in (({"text": "a", "nope": 1}, "nope"), ({"text": 5}, "text")):
+        refused = root("POST", "/schedules", {**body, "payload": payload})
+        assert refused.data["errors"][0]["pointer"] == f"/payload/{wrong}"
+    assert root("POST", "/schedules", {**body, "payload": {"text": "a"}}).status_code == 201
+    path, tag = "/schedules/echo", root("GET", "/schedules/echo")["ETag"]
+    refused = root("PATCH", path, {"payload": {"text": 5}, "reason": "x"}, If_Match=tag)
+    assert refused.data["errors"][0]["pointer"] == "/payload/text"
+    changed = root("PATCH", path, {"payload": {"text": "b"}, "reason": "x"}, If_Match=tag)
+    assert (changed.status_code, changed.data["payload"]) == (200, {"text": "b"})
+
+
+@pytest.mark.django_db
+def test_a_replay_enters_no_queue_out_of_reach(root: Caller) -> None:
+    job_id = factories.a_job("running", queue="mail")
+    factories.move(job_id, "succeeded")
+    one = Caller(queues=["mail"], permissions=["view_job", "replay_job"])
+    refused = one("POST", f"/jobs/{job_id}/replay", {"queue": "other"})
+    assert (refused.status_code, refused.data["errors"][0]["pointer"]) == (422, "/queue")
+    made = root("POST", f"/jobs/{job_id}/replay", {"queue": "other", "priority": 7})
+    assert made.status_code == 201
+    found = Job.objects.get(pk=made.data["id"])
+    assert (found.queue, found.priority) == ("other", 7)

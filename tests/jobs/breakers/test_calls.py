@@ -228,11 +228,11 @@ def test_the_probe_that_closes_a_circuit_releases_what_waits(
 ) -> None:
     breaker = opened(name)
     other = jobs.enqueue(Guarded(), delay=5000).id
-    operate.force_open(name, by="ann", reason="they said so", seconds=3600)
+    operate.force_open(name, by="ann", reason="they said so", duration=3600)
     waiting = jobs.enqueue(Guarded()).id
     run_jobs()
     assert row(waiting).run_at >= clock.now + timedelta(seconds=3600)
-    operate.force_open(name, by="ann", reason="they are back soon", seconds=10)
+    operate.force_open(name, by="ann", reason="they are back soon", duration=10)
     guarded()
     clock.tick(10)
     breaker.call(int)
@@ -246,7 +246,7 @@ def test_closing_a_circuit_makes_due_what_it_has_delayed(
 ) -> None:
     breaker = opened(name)
     other = jobs.enqueue(Guarded(), delay=500).id
-    operate.force_open(name, by="ann", reason="they said so", seconds=6000)
+    operate.force_open(name, by="ann", reason="they said so", duration=6000)
     waiting = jobs.enqueue(Guarded(), priority=100).id
     run_jobs()
     assert jobs.explain(waiting).codes[0] == "circuit_open"
