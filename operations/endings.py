@@ -9,7 +9,7 @@ from django.utils import timezone
 
 import jobs
 from jobs.models import Effect
-from operations import checking, mirror, payloads, states
+from operations import checking, mirror, order, payloads, states
 from operations.models import Operation, Outcome, Phase, SyncRun
 from operations.services import syncs
 from operations.table import Family
@@ -81,6 +81,7 @@ def finish(row: Operation, to: Phase, code: str) -> None:
         mirror.forget_export(row)
     elif row.is_write:
         mirror.remove_temporary(row)
+        order.wake_later(row)
 
 
 def check(row: Operation, delay: int = 0) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 import jobs
 from jobs import flow
-from operations import clients, events, payloads, states
+from operations import clients, events, order, payloads, states
 from operations.config import settings
 from operations.errors import (
     ErpError,
@@ -51,6 +51,8 @@ def begin(ctx: jobs.Context, task: payloads.Task) -> Operation:
         if row is None or not _is_own(ctx, task, row):
             raise jobs.Unrecoverable("operation_mismatch")
         _wait_for_login(row.agent)
+        if row.phase in (Phase.QUEUED, *states.ENDED):
+            order.wait_for_earlier(row)
         if row.phase in states.ENDED:
             path = [Phase.QUEUED, Phase.IN_PROGRESS]
         else:
@@ -194,4 +196,5 @@ def complete(ctx: jobs.Context, row: Operation, result: dict[str, Any]) -> dict[
         else [Phase.COMPLETED]
     )
     states.operation.walk(row, path, by=WHO, result=result, error_code="", ended_at=timezone.now())
+    order.wake_later(row)
     return {"success": True, "data": result}

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 import jobs
-from operations import mirror, payloads, running, states, verify
+from operations import mirror, order, payloads, running, states, verify
 from operations.clients import Erp
 from operations.errors import ErpRefused, ErpUnreadable, SessionEnded
 from operations.models import Operation, Phase
@@ -100,6 +100,8 @@ def _compare(
             ctx.fence()
             row.error_code, row.mismatch = verify.MISMATCH if found else "", found
             row.save(update_fields=["error_code", "mismatch"])
+            if found:
+                order.wake_later(row)
     if found:
         raise jobs.Unrecoverable(verify.MISMATCH)
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 import jobs
 from jobs.verbs import permissions as platform
-from operations import events, mirror, payloads, states
+from operations import events, mirror, order, payloads, states
 from operations.config import settings
 from operations.errors import Refused
 from operations.models import Agent, Operation, Phase, Step
@@ -117,12 +117,7 @@ def _insert(
     unique: jobs.Unique | None, **options: Any,
 ) -> Accepted:  # fmt: skip
     id = uuid.uuid4()
-    before: list[uuid.UUID] = []
-    if spec.family is Family.WRITE and entity:
-        open_ = Operation.objects.filter(
-            agent=agent, entity=entity, phase__in=[Phase.QUEUED, Phase.IN_PROGRESS]
-        )
-        before = list(open_.order_by("-created_at").values_list("pk", flat=True)[:1])
+    before = order.last_open(agent.pk, entity) if spec.family is Family.WRITE else []
     task = payloads.TASKS[spec.type](agent=agent.pk, type=spec.type, digest=digest)
     job = jobs.enqueue(
         task, job_id=id, tenant=agent.tenant, priority=spec.priority,

@@ -27,7 +27,7 @@ FAULTS = (
     "garbage", "garbage_after_save", "no_id", "redirect", "slow_write", "truncated",
     "empty", "wrong_trailer", "changed_columns", "duplicated", "bad_row", "slow_export",
     "one_line", "html_as_pdf", "wrong_total", "expire_session", "hang_write", "hang_after_save",
-    "hang_read", "hang_export",
+    "hang_read", "hang_export", "drop_read",
 )  # fmt: skip
 
 
@@ -148,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         what, rest = parts[0], parts[1:]
         if what in ("orders", "customers", "documents") and self.erp.meets(agent, "hang_read"):
             self._hang()
+        if what in ("orders", "customers") and self.erp.meets(agent, "drop_read"):
+            return self._drop()
         if what == "operations":
             return self._write(agent, rest[0], body)
         if what == "find":
