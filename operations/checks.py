@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
 from jobs import http
 from operations import config
+
+SHARING = {
+    "erp-sync": "killing a sync that does not stop kills the writes of its process, too",
+    "erp-read": "reads can take every slot from writes",
+}
+"""What follows if writes share their workers with another queue."""
 
 
 @checks.register("operations")
@@ -37,3 +44,23 @@ def check_erp(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessag
     hint = "Set ERP_URL."
     return [checks.Warning("no operation can be enqueued: OPERATIONS names no ERP", hint,
                            id="operations.W001")]  # fmt: skip
+
+
+@checks.register("operations")
+def check_groups(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Warn if groups of workers are declared, and writes share one with syncs or reads."""
+    workers = getattr(settings, "JOBS", {}).get("WORKERS") or {}
+    group_of = {
+        str(queue).partition(":")[0]: name
+        for name, rules in workers.items()
+        for queue in rules.get("queues", ())
+    }
+    if not workers or "erp-write" not in group_of:
+        return []
+    hint = "Give the queue a group of its own."
+    return [
+        checks.Warning(
+            f"JOBS['WORKERS'][{group_of['erp-write']!r}]: {words}", hint, id="operations.W002"
+        )
+        for queue, words in SHARING.items() if group_of.get(queue) == group_of["erp-write"]
+    ]  # fmt: skip

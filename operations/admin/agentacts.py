@@ -52,6 +52,20 @@ class SyncForm(Reason):
         field.choices = [(s.type, s.type) for s in SYNCS if s.is_shared == is_shared]
 
 
+class UserForm(Reason):
+    """Form to choose who acts for an agent."""
+
+    username = forms.CharField(
+        label=gettext_lazy("User"), max_length=150, required=False,
+        help_text=gettext_lazy("Who acts for the agent; nobody if it is empty."),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.row is not None and self.row.user is not None:
+            self.fields["username"].initial = self.row.user.get_username()
+
+
 def _create(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
     made = verbs.create_agent(by=principal(request), **given)
     return _("The agent is created."), reverse("admin:operations_agent_change", args=[made.pk])
@@ -108,6 +122,10 @@ ACTS = (
     Act("change-login", gettext_lazy("Change the login…"), form=LoginForm,
         verb="agent.change_login", consequences=lambda r, a: [
             _("What waits for a login that the ERP accepts continues by itself."),
+        ]),
+    Act("link-user", gettext_lazy("Choose the user…"), form=UserForm, verb="agent.link_user",
+        done=gettext_lazy("The user is stored."), consequences=lambda r, a: [
+            _("The user sees and acts for this agent, and no other."),
         ]),
     Act("pause", gettext_lazy("Pause…"), forbidden=_no_pause, verb="agent.pause",
         consequences=lambda r, a: [

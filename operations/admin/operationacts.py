@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from jobs.admin import Act, Reason, principal
 from operations import states, verbs
 from operations.models import Operation, Phase
+from operations.table import OPERATIONS
 from operations.verify import MISMATCH
 
 
@@ -59,6 +60,19 @@ class SavedForm(Reason):
     erp_id = forms.CharField(label=gettext_lazy("Number in the ERP"), max_length=80)
 
 
+class StopForm(Reason):
+    """Form to choose a type of operation."""
+
+    type = forms.ChoiceField(
+        label=gettext_lazy("Type"), choices=[(type, type) for type in OPERATIONS]
+    )
+
+
+def _stop_type(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
+    count = verbs.stop_type(by=principal(request), **given)
+    return _("Operations that were cancelled or asked to stop: %(count)s") % {"count": count}
+
+
 def _cancel(request: HttpRequest, row: Operation, given: dict[str, Any]) -> str:
     state = verbs.cancel(row.pk, by=principal(request), **given)
     return _("It is cancelled.") if state == "cancelled" else _("It was asked to stop.")
@@ -103,4 +117,11 @@ ACTS = (
             _("Correct the values in the ERP first."),
             _("The ERP is read again; nothing is written to it."),
         ]),
+)  # fmt: skip
+STOP_TYPE = Act(
+    "stop-type", gettext_lazy("Stop a type…"), _stop_type, form=StopForm, tone="danger",
+    verb="operation.stop_type", consequences=lambda r, o: [
+        _("All operations of the type that can be cancelled are cancelled, of all agents."),
+        _("A write whose call has begun is not cancelled."),
+    ],
 )  # fmt: skip

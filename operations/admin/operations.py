@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 import jobs
 from jobs.admin import Column, components, moment
 from operations.admin.base import OfAgents, tabs
-from operations.admin.operationacts import ACTS, is_mismatch
+from operations.admin.operationacts import ACTS, STOP_TYPE, is_mismatch
 from operations.models import Document, Operation, Phase
 
 LOOKS = {
@@ -50,6 +50,7 @@ class OperationAdmin(OfAgents):
     long = ("data", "mismatch", "error_words")
     nouns = ("operation",)
     acts = ACTS
+    list_acts = (STOP_TYPE,)
     audit_kind = "operation"
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:

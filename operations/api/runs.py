@@ -10,7 +10,7 @@ from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Schema
 
-from jobs.api import auth, paging
+from jobs.api import Problem, auth, paging
 from operations.api.section import section
 from operations.models import SyncRun
 from operations.permissions import within
@@ -35,6 +35,22 @@ class SyncRunOut(Schema):
     endedAt: datetime | None
 
 
+class RejectedRowOut(Schema):
+    """A row of an export that could not be read; its old version stays."""
+
+    number: int
+    columns: list[str]
+    """Its invalid columns; ``*`` if it is not a row at all."""
+
+
+class SyncRunDetailOut(SyncRunOut):
+    """A run with what it could not read, and what it would delete."""
+
+    rejectedRows: list[RejectedRowOut]
+    """The first hundred at most."""
+    heldKeys: list[str]
+
+
 class SyncRunPage(Schema):
     """A page of runs, newest first."""
 
@@ -51,6 +67,17 @@ def syncrun_list(
     rows = within(auth.who(request), rows, ["erp-sync"])
     found = paging.page(request, response, rows, wanted, moment="started_at", filters={})
     return {**found, "data": [_run(row) for row in found["data"]]}
+
+
+@section.get("/operations/runs/{uuid:syncrun_id}", "syncrun_get", needs=VIEW_RUN,
+    answer=SyncRunDetailOut)  # fmt: skip
+def syncrun_get(request: HttpRequest, syncrun_id: UUID) -> Any:
+    """Get a run: its rejected rows, and the keys of the rows that it would delete."""
+    row = within(auth.who(request), SyncRun.objects.filter(pk=syncrun_id), ["erp-sync"]).first()
+    if row is None:
+        raise Problem(404, "not-found", "there is no such sync run")
+    rejected = [{"number": number, "columns": columns} for number, columns in row.rejected]
+    return {**_run(row), "rejectedRows": rejected, "heldKeys": row.held}
 
 
 def _run(row: SyncRun) -> dict[str, Any]:

@@ -42,8 +42,6 @@ def enqueue(
 ) -> Accepted:
     """Store an operation and enqueue its job; raise Refused, and nothing is stored."""
     spec, parsed = _checked(type, data, idempotency_key)
-    if not settings().ERP_URL:
-        raise Refused(503, "no-erp", "no ERP is configured")
     if not isinstance(by, str) and not by.may(platform.ENQUEUE_JOB):
         raise Refused(403, "forbidden", f"needs the permission {platform.ENQUEUE_JOB}")
     row = agent_for(by, SERVICE_ACCOUNT if spec.is_shared else agent, spec.queue)
@@ -84,6 +82,8 @@ def accept(
     spec: Spec, data: payloads.Data, agent: Agent, by: str, key: str = ""
 ) -> Accepted:  # fmt: skip
     """Store a valid operation of an agent and enqueue its job."""
+    if not settings().ERP_URL:
+        raise Refused(503, "no-erp", "no ERP is configured")
     digest = payloads.digest(agent.pk, spec.type, data)
     try:
         with transaction.atomic():

@@ -45,6 +45,10 @@ def fill(erp: Erp) -> dict[str, Any]:
         made["doubt"] = ask("submit-order", order("P-2026-0414")).pk
         jobs.flow.edit(made["doubt"], max_attempts=1, by="tests", reason="a test")
         settle()
+        erp.script("ada", "drop_before_save")
+        made["lost"] = ask("submit-order", order("P-2026-0415")).pk
+        jobs.flow.edit(made["lost"], max_attempts=1, by="tests", reason="a test")
+        settle()
         verbs.sync_now("ada", "sync-customers", by="ada")
         run_jobs(["erp-sync"])
         erp.script("ada", "bad_row")
@@ -88,12 +92,14 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "operation-cancel": f"{operation}/{ids['queued']}/do/cancel/",
         "operation-saved": f"{operation}/{ids['doubt']}/do/saved/",
         "operation-not-saved": f"{operation}/{ids['doubt']}/do/not-saved/",
+        "operation-stop-type": f"{operation}/do/stop-type/",
         "operation-accept": f"{operation}/{ids['mismatch']}/do/accept/",
         "agents": f"{agent}/",
         "agent": f"{agent}/ada/change/",
         "agent-paused": f"{agent}/bruno/change/",
         "agent-refused": f"{agent}/carla/change/",
         "agent-new": f"{agent}/do/create/",
+        "agent-link-user": f"{agent}/ada/do/link-user/",
         "agent-sync": f"{agent}/ada/do/sync-now/",
         "agent-login": f"{agent}/carla/do/change-login/",
         "runs": f"{run}/",

@@ -72,3 +72,25 @@ def test_an_agents_user_sees_nobody_else(client: Client, erp: Erp, agent: Agent)
     agents = client.get("/admin/operations/agent/").content.decode()
     assert "/bob/change/" in agents and "/ada/change/" not in agents
     assert f"TEMP-{row.pk}" not in client.get("/admin/operations/order/").content.decode()
+
+
+def test_a_user_is_chosen_for_an_agent(staff: Client, agent: Agent) -> None:
+    User.objects.create_user("ada.rossi")
+    page = "/admin/operations/agent/ada"
+    assert "do/link-user/" in staff.get(f"{page}/change/").content.decode()
+    answer = staff.post(f"{page}/do/link-user/", {"username": "nobody", "reason": "a mistake"})
+    assert "no such user" in answer.content.decode() and Agent.objects.get().user is None
+    answer = staff.post(f"{page}/do/link-user/", {"username": "ada.rossi", "reason": "new"})
+    assert answer.status_code == 302 and Agent.objects.get().user.username == "ada.rossi"
+    assert 'value="ada.rossi"' in staff.get(f"{page}/do/link-user/").content.decode()
+    staff.post(f"{page}/do/link-user/", {"username": "", "reason": "has left"})
+    assert Agent.objects.get().user is None
+
+
+def test_all_operations_of_a_type_are_stopped(staff: Client, erp: Erp, agent: Agent) -> None:
+    row, other = ask("submit-order", order()), ask("sync-customers", {})
+    page = "/admin/operations/operation"
+    assert "do/stop-type/" in staff.get(f"{page}/").content.decode()
+    answer = staff.post(f"{page}/do/stop-type/", {"type": "submit-order", "reason": "wrong prices"})
+    assert answer.status_code == 302
+    assert (fetch(row.pk).phase, fetch(other.pk).phase) == ("cancelled", "queued")

@@ -11,7 +11,8 @@ from django.test import Client
 from config.standins.erp.server import PDF, Erp
 from jobs.models import Audit
 from jobs.testing import run_jobs
-from operations.models import Agent, Operation
+from operations import verbs
+from operations.models import Agent, Customer, Operation
 from tests.api.conftest import Caller, call
 from tests.operations.factories import agent as new_agent
 from tests.operations.factories import ask, order
@@ -77,6 +78,33 @@ def test_documents_and_lines_are_fetched(caller: Caller, erp: Erp) -> None:
     assert result == {"articlesCount": 2, "totalVatAmount": "12.69", "totalWithVat": "70.38"}
     mirror = caller("GET", "/operations/mirror/sync-orders/ada").data
     assert mirror["data"][0]["values"]["total"] == "57.69"
+
+
+def test_held_deletions_are_looked_at_and_allowed(
+    caller: Caller, stranger: Caller, erp: Erp
+) -> None:
+    """Which rows would go is shown before somebody decides, to nobody else."""
+    verbs.sync_now("ada", "sync-customers", by="tests")
+    run_jobs(["erp-sync"])
+    erp.script("ada", "bad_row")
+    verbs.sync_now("ada", "sync-customers", by="tests")
+    run_jobs(["erp-sync"])
+    rejected = caller("GET", "/operations/runs").data["data"][0]
+    shown = caller("GET", f"/operations/runs/{rejected['id']}").data
+    assert [one["number"] for one in shown["rejectedRows"]] == [1]
+    assert "name" in shown["rejectedRows"][0]["columns"]
+    erp.script("ada", "empty")
+    verbs.sync_now("ada", "sync-customers", by="tests")
+    run_jobs(["erp-sync"])
+    [held] = [r for r in caller("GET", "/operations/runs").data["data"] if r["outcome"] == "held"]
+    path = f"/operations/runs/{held['id']}"
+    keys = caller("GET", path).data["heldKeys"]
+    assert len(keys) == held["held"] == Customer.objects.filter(deleted_at=None).count() == 30
+    assert stranger("GET", path).status_code == 404
+    answer = caller("POST", f"{path}/allow", {"reason": "they moved to another agent"})
+    assert answer.status_code in (200, 204), answer.content
+    assert not Customer.objects.filter(deleted_at=None).exists()
+    assert caller("GET", path).data["outcome"] == "allowed"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from pytest_django import DjangoDbBlocker
 
 from config.standins.erp.server import Erp
-from jobs.models import Audit
+from jobs.models import Audit, Effect
 from operations.models import Agent, Operation, Outcome, Phase, SyncRun
 from tests.browser.conftest import Site, browser, served
 from tests.browser.test_screens import CELLS, PICTURES, complaints, marked, violations
@@ -137,12 +137,23 @@ def decided(action: str, id: Any) -> bool:
 
 def test_a_doubt_is_decided(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/admin/operations/operation/?state=in_doubt")
-    page.locator("[data-jd-row] th a").first.click()
+    page.locator(f'[data-jd-row] th a[href*="{site.ids["doubt"]}"]').click()
     page.get_by_role("link", name="The ERP has it…").click()
     answer(page, Number_in_the_ERP="4799")
     row = Operation.objects.get(pk=site.ids["doubt"])
     assert (row.phase, row.erp_id) == (Phase.ERP_SAVE_DONE, "4799")
     assert decided("operation.resolve", row.pk)
+
+
+def test_a_doubt_is_decided_the_other_way(page: Page, site: Site) -> None:
+    id = site.ids["lost"]
+    page.goto(f"{site.url}/admin/operations/operation/?state=in_doubt")
+    page.locator(f'[data-jd-row] th a[href*="{id}"]').click()
+    page.get_by_role("link", name="The ERP does not have it…").click()
+    assert str(id) in page.inner_text(".jd")  # what to search for there
+    answer(page)
+    assert decided("operation.resolve", id)
+    assert Effect.objects.get(job_id=id).state == "failed"
 
 
 def test_a_mismatch_is_accepted(page: Page, site: Site) -> None:

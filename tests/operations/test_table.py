@@ -89,6 +89,24 @@ def test_the_checks_say_what_is_wrong(settings: Any) -> None:
     assert [one.id for one in checks.check_erp()] == ["operations.W001"]
 
 
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ({}, []),
+        ({"rest": {}}, []),
+        ({"writes": {"queues": ["erp-write"]}, "rest": {}}, []),
+        ({"all": {"queues": ["erp-write:3", "erp-sync"]}}, ["kills the writes"]),
+        ({"all": {"queues": ["erp-write", "erp-read", "erp-sync"]}},
+         ["kills the writes", "take every slot"]),
+    ],
+)  # fmt: skip
+def test_a_group_that_writes_share_is_named(settings: Any, workers: Any, words: list[str]) -> None:
+    settings.JOBS = {**settings.JOBS, "WORKERS": workers}
+    found = [str(one.msg) for one in checks.check_groups()]
+    assert len(found) == len(words)
+    assert all(part in text for part, text in zip(words, found, strict=True))
+
+
 def test_amounts_are_rounded_once() -> None:
     from operations.payloads import parse as parsed
 
