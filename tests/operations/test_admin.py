@@ -81,7 +81,8 @@ def test_a_user_is_chosen_for_an_agent(staff: Client, agent: Agent) -> None:
     answer = staff.post(f"{page}/do/link-user/", {"username": "nobody", "reason": "a mistake"})
     assert "no such user" in answer.content.decode() and Agent.objects.get().user is None
     answer = staff.post(f"{page}/do/link-user/", {"username": "ada.rossi", "reason": "new"})
-    assert answer.status_code == 302 and Agent.objects.get().user.username == "ada.rossi"
+    assert answer.status_code == 302
+    assert Agent.objects.get(user__username="ada.rossi") == agent
     assert 'value="ada.rossi"' in staff.get(f"{page}/do/link-user/").content.decode()
     staff.post(f"{page}/do/link-user/", {"username": "", "reason": "has left"})
     assert Agent.objects.get().user is None
