@@ -42,7 +42,7 @@ def letters(
     # A letter opens with the end of its job, a moment before its file has failed.
     shown = StageRun.objects.filter(
         job_id=OuterRef("job_id"), file__deleted_at__isnull=True, file__status=FileStatus.FAILED
-    )
+    ).exclude(file__batch__status=BatchStatus.CANCELLED)
     rows = rows.filter(Exists(shown)).order_by("-opened_at", "-id")
     found = list(rows.values("job_id", "opened_at")[offset : offset + limit])
     job_ids = [row["job_id"] for row in found]

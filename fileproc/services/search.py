@@ -19,6 +19,11 @@ from fileproc.models import Batch, Chunk
 MODES = ("hybrid", "vector", "text")
 QUERY_LIMIT = 1000
 CANDIDATES = 60
+RANKED, LEAST_RANKED = 1000, 20
+"""Chunks that a search by words ranks, shared out to its words and to all of them together, and how
+many each of these has at least. Ranking takes most of the time: of a word that every other chunk
+has, some are enough, while all chunks that have a rare one are ranked.
+"""
 RRF = 10
 WEIGHTS = {"vector": 1.0, "text": 0.5}
 SNIPPET = 400
@@ -32,14 +37,24 @@ _WANTED = """
   AND (%(metadata)s::jsonb IS NULL OR f.metadata @> %(metadata)s::jsonb)
 """
 _SEEN = f"SELECT 1 FROM fileproc_file f WHERE f.content_id = c.content_id AND {_WANTED}"  # noqa: S608
+# The chunks of a word are numbered: for a LIMIT, the planner would read the table until there are
+# enough of them, and a rare word has too few.
 _BY_TEXT = f"""
-SELECT c.id, ts_rank_cd(c.words, q, 1) AS score
-FROM fileproc_chunk c, (
-  SELECT language, to_tsquery(language, nullif(
-    replace(plainto_tsquery(language, %(words)s)::text, ' & ', ' | '), '')) AS q
+WITH asked AS MATERIALIZED (
+  SELECT language, plainto_tsquery(language, %(words)s) AS terms
   FROM unnest(%(languages)s::regconfig[]) AS language
-) AS asked
-WHERE c.words @@ q AND c.language = asked.language AND EXISTS ({_SEEN})
+), parts AS MATERIALIZED (
+  SELECT language, terms AS part FROM asked
+  UNION SELECT language, piece::tsquery
+  FROM asked, unnest(string_to_array(terms::text, ' & ')) AS piece
+), picked AS (
+  SELECT DISTINCT near.id FROM parts, LATERAL (
+    SELECT c.id, row_number() OVER () AS place FROM fileproc_chunk c
+    WHERE c.words @@ part AND c.language = parts.language AND EXISTS ({_SEEN})
+  ) AS near WHERE place <= %(share)s
+)
+SELECT c.id, ts_rank_cd(c.words, replace(terms::text, ' & ', ' | ')::tsquery, 1) AS score
+FROM picked JOIN fileproc_chunk c USING (id) JOIN asked ON asked.language = c.language
 ORDER BY score DESC, c.id LIMIT %(candidates)s
 """  # noqa: S608 - nothing of a request is in it
 _BY_VECTOR = f"""
@@ -48,8 +63,8 @@ FROM {vectors.TABLE} v JOIN fileproc_chunk c ON c.id = v.chunk_id
 WHERE v.owner = %(owner)s AND EXISTS ({_SEEN})
 ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
 """  # noqa: S608
-
-
+ITERATIVE = "SET LOCAL hnsw.iterative_scan = relaxed_order"
+"""The index goes on until there are enough chunks that pass the filters."""
 _INSIDE = """
 WITH RECURSIVE inside AS (
   SELECT id FROM fileproc_folder WHERE id = %(folder)s AND owner = %(owner)s
@@ -124,13 +139,14 @@ def search(
         "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
         "folders": _inside(owner, folder_id), "languages": _languages(owner),
         "candidates": max(CANDIDATES, limit * 3),
+        "share": max(LEAST_RANKED, RANKED // (len(set(query.split())) + 1)),
         "vector": vectors.literal(vector) if vector is not None else "",
     }  # fmt: skip
     ranked: dict[str, list[tuple[int, float]]] = {}
     if used != "vector":
         ranked["text"] = _rows(_BY_TEXT, given)
     if vector is not None:
-        ranked["vector"] = _rows(_BY_VECTOR, given, "SET LOCAL hnsw.iterative_scan = relaxed_order")
+        ranked["vector"] = _rows(_BY_VECTOR, given, ITERATIVE)
     scores = _fused(ranked) if used == "hybrid" else dict(ranked[used])
     best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
     best = [(pk, score) for pk, score in best if score >= min_score][:limit]

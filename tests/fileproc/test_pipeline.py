@@ -9,6 +9,7 @@ import pytest
 
 import jobs
 from fileproc import embedding, extraction, pipeline_version, stages, states
+from fileproc.errors import Refused
 from fileproc.models import Batch, Chunk, Content, File, StageRun
 from fileproc.payloads import Embed, Extract
 from fileproc.services import batches, deleting, retrying, search
@@ -89,6 +90,18 @@ def test_a_letter_is_listed_once_its_file_can_be_retried(monkeypatch: pytest.Mon
     [letter] = retrying.letters("user:1", 50, 0)
     assert letter["fileId"] == file.pk
     assert retrying.retry("user:1", file.pk, by="tests").status == "queued"
+
+
+def test_the_letter_of_a_cancelled_batch_is_not_listed_since_it_cannot_be_retried() -> None:
+    bad, waiting = upload(BAD["DAMAGED"], ("ok.txt", b"good words"), count=3)
+    process()
+    assert len(retrying.letters("user:1", 50, 0)) == 1
+    batches.cancel("user:1", bad.batch_id, by="ana")
+    assert retrying.letters("user:1", 50, 0) == []
+    with pytest.raises(Refused):
+        retrying.retry("user:1", bad.pk, by="ana")
+    waiting.refresh_from_db()
+    assert waiting.status == "ready"
 
 
 def test_a_retry_resumes_and_counts_a_new_revision(
