@@ -16,6 +16,7 @@ SENTENCES: dict[str, Any] = {
     "SEVERAL_LINKS": _("Several accounts are linked; name one."),
     "LINK_PAUSED": _("The link is paused."),
     "LINK_REVOKED": _("The link was revoked."),
+    "KEY_REFUSED": _("The venue refuses the key; check its name and the private key."),
     "LINK_AGAIN": _("The venue refuses the key; link the account again."),
     "RIGHTS_MISSING": _("The key lacks the right to read; link the account with another key."),
     "KEY_CAN_TRANSFER": _("The key may withdraw or transfer; use one that may only read."),

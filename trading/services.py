@@ -63,7 +63,7 @@ def read_rights(key_name: str, secret: str, *, may_trade: bool) -> coinbase.Righ
     try:
         found = coinbase.rights(coinbase.Key(key_name, secret))
     except KeyRefused as error:
-        raise Refused(error.code) from None
+        raise Refused("KEY_REFUSED" if error.code == "LINK_AGAIN" else error.code) from None
     except Limited as error:
         raise Refused("VENUE_LIMITED", retry_after=error.seconds) from None
     except VenueError as error:

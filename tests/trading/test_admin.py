@@ -119,6 +119,45 @@ def test_an_account_is_linked_by_a_form(venue: Coinbase) -> None:
     assert BrokerConnection.objects.get().status == "active", answer.content.decode()[:3000]
 
 
+def test_acts_on_a_link_say_what_came_of_them_and_need_no_reason(
+    venue: Coinbase, link: BrokerConnection
+) -> None:
+    client, path = client_of(trader_of("trader")), f"brokerconnection/{link.pk}"
+
+    def act(name: str, **given: str) -> str:
+        page = f"/admin/trading/{path}/do/{name}/"
+        answer = client.post(page, {"confirmed": "1", "reason": "", **given}, follow=True)
+        return answer.content.decode()
+
+    assert "It may read only" in act("test")
+    venue.accounts[str(link.key_name)].can_trade = True
+    assert "It may read and trade" in act("test")
+    page = act("import")
+    assert "The import has started" in page and "Import of Coinbase" in page
+    assert "It is active." in shown(client, f"{path}/change/"), "it cannot be resumed"
+    act("pause")
+    assert "It is paused." in shown(client, f"{path}/do/import/")
+    act("resume")
+    act("set-daily")
+    link.refresh_from_db()
+    assert (link.status, link.is_daily) == ("active", False)
+    run = ImportRun.objects.get()
+    assert f"/admin/trading/importrun/{run.pk}/change/" in shown(client, f"{path}/change/")
+    act("revoke")
+    link.refresh_from_db()
+    assert (link.status, link.secret) == ("revoked", None)
+
+
+def test_a_trade_is_compared_by_a_form(filled: BrokerConnection) -> None:
+    client, row = client_of(trader_of("trader")), Trade.objects.order_by("ts")[1]
+    given = {"confirmed": "1", "reason": "", "days": "5"}
+    page = f"/admin/trading/trade/{row.pk}"
+    assert "is computed" in client.post(f"{page}/do/simulate/", given, follow=True).content.decode()
+    assert "being computed" in shown(client, f"trade/{row.pk}/change/")
+    run_jobs()
+    assert "is current" in client.post(f"{page}/do/simulate/", given, follow=True).content.decode()
+
+
 def test_a_rule_is_set_by_a_form(filled: BrokerConnection) -> None:
     client = client_of(trader_of("trader"))
     assert 'name="reason"' not in shown(client, "rule/do/set/")

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import Act, Reason, charts, components, principal
+from jobs.admin import charts, components, principal
 from jobs.verbs import permissions
-from trading import services
 from trading.admin.base import Column, TradingAdmin, badge, cells, headings, sentence
+from trading.admin.linkacts import ACTS, NEW
 from trading.models import BrokerConnection, ImportRun
-from trading.permissions import USE
-
-
-class LinkForm(Reason):
-    """Form to link one's own account."""
-
-    key_name = forms.CharField(label=gettext_lazy("Key name"), max_length=300)
-    secret = forms.CharField(
-        label=gettext_lazy("Private key"), max_length=4000, strip=False,
-        widget=forms.Textarea(attrs={"autocomplete": "off", "rows": 6, "spellcheck": "false"}),
-    )  # fmt: skip
-    may_trade = forms.BooleanField(
-        label=gettext_lazy("Link the key even if it may trade"), required=False
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        del self.fields["reason"]
-
-
-def _link(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    key_name, secret = given["key_name"], given["secret"]
-    rights = services.read_rights(key_name, secret, may_trade=given["may_trade"])
-    by = principal(request)
-    services.link(int(by.user_id), key_name, secret, rights, by=by)
-    return _("The account is linked.")
+from trading.permissions import VIEW
 
 
 @admin.register(BrokerConnection)
@@ -58,12 +33,8 @@ class LinkAdmin(TradingAdmin):
     )
     empty = gettext_lazy("No account is linked yet")
     advice = gettext_lazy("Link one with a key that may only read.")
-    list_acts = (
-        Act("link", gettext_lazy("Link an account…"), _link, needs=USE, form=LinkForm,
-            tone="primary", consequences=lambda r, row: [
-                _("The venue is asked what the key may do; a key that may withdraw is refused."),
-                _("The key is kept encrypted and is never shown.")]),
-    )  # fmt: skip
+    acts = ACTS
+    list_acts = (NEW,)
 
     def rows(self, request: HttpRequest) -> Any:
         return super().rows(request).defer("key_name", "secret")
@@ -81,11 +52,19 @@ class LinkAdmin(TradingAdmin):
             ],
             "tables": [{
                 "title": _("Imports"), "columns": headings(ImportAdmin.columns),
-                "rows": [cells(ImportAdmin.columns, run) for run in runs],
+                "rows": [self._shown(request, run) for run in runs],
                 "empty": _("No import yet"),
             }],
             "list_buttons": self.buttons(request, row, row.pk),
         }  # fmt: skip
+
+    def _shown(self, request: HttpRequest, run: ImportRun) -> list[Any]:
+        """Return the cells of an import; the time leads to its page for those who may see it."""
+        found = cells(ImportAdmin.columns, run)
+        if principal(request).may(VIEW["importrun"]):
+            page = reverse(f"{self.admin_site.name}:trading_importrun_change", args=[run.pk])
+            found[1] = format_html('<a href="{}">{}</a>', page, found[1])
+        return found
 
 
 @admin.register(ImportRun)

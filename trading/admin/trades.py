@@ -13,9 +13,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import Act, Reason, charts, components, principal
+from jobs.admin import Act, Reason, Words, charts, components, principal
 from trading import queries, verbs
 from trading.admin.base import Column, TradingAdmin, badge, sentence
+from trading.admin.linkacts import OwnForm
 from trading.api.trades import as_csv
 from trading.models import BiasTag, Label, Rule, Side, Simulation, Trade
 from trading.money import text
@@ -33,6 +34,18 @@ def _rescore(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
 def _erase(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
     verbs.erase(_user(request), by=principal(request), reason=given["reason"])
     return _("Your data is deleted.")
+
+
+class CompareForm(OwnForm):
+    """Form to compare a trade with holding."""
+
+    words = {"days": Words(gettext_lazy("Days after the trade"))}
+
+
+def _comparing(request: HttpRequest, row: Trade, job: Any) -> str:
+    if job is None:
+        return _("The comparison is current.")
+    return _("The comparison is computed; it is on this page in a moment.")
 
 
 class RuleForm(Reason):
@@ -97,8 +110,13 @@ class TradeAdmin(TradingAdmin):
     )
     empty = gettext_lazy("There is no trade here")
     advice = gettext_lazy("Link an account and import its fills.")
+    acts = (
+        Act("simulate", gettext_lazy("Compare with holding…"), form=CompareForm, tone="primary",
+            verb="trade.simulate", submit=gettext_lazy("Compare"), show=_comparing),
+    )  # fmt: skip
     list_acts = (
-        Act("rescore", gettext_lazy("Label my trades again…"), _rescore, verb="trader.rescore",
+        Act("rescore", gettext_lazy("Label my trades again…"), _rescore, form=OwnForm,
+            verb="trader.rescore",
             consequences=lambda r, row: [_("Events are sent only for labels that change.")]),
         Act("erase", gettext_lazy("Delete all my data…"), _erase, verb="trader.erase",
             tone="danger", consequences=lambda r, row: [
