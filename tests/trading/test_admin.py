@@ -68,7 +68,8 @@ def test_every_page_shows_what_there_is(filled: BrokerConnection) -> None:
         assert f"/admin/trading/{name}/{rows[name].pk}/change/" in shown(client, f"{name}/")
         page = shown(client, f"{name}/{rows[name].pk}/change/")
         assert str(filled.secret)[30:60] not in page
-    assert "FOMO" in shown(client, f"trade/{rows['trade'].pk}/change/")
+    page = shown(client, f"trade/{rows['trade'].pk}/change/")
+    assert "FOMO" in page and "Above the lowest close" in page and "spike_" not in page
     assert shown(client, "trade/?label=FOMO").count("data-jd-row") == 3
     assert "There is no trade here" in shown(client, "trade/?symbol=DOGE-USD&from=nonsense")
 

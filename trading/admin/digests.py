@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import charts, components
 from trading.admin.base import Column, TradingAdmin
+from trading.admin.figures import label_of, rule_of
 from trading.models import Digest
 
 TONES = {"FOMO": "red", "PANIC": "amber", "DISCIPLINE": "green", "NEUTRAL": "blue"}
@@ -35,7 +36,7 @@ class DigestAdmin(TradingAdmin):
     def page_data(self, request: HttpRequest, row: Digest) -> dict[str, Any]:
         found = row.payload
         labels = [(name, n) for name, n in found["counts"].items() if n]
-        parts = [charts.Part(name, n, TONES.get(name, "violet")) for name, n in labels]
+        parts = [charts.Part(label_of(name), n, TONES.get(name, "violet")) for name, n in labels]
         return {
             "title": _("Digest of %(week)s") % {"week": row},
             "insight": _(found["suggestion"]["text"]),
@@ -51,14 +52,14 @@ class DigestAdmin(TradingAdmin):
             ],
             "tables": [
                 {"title": _("Profit by label"), "columns": [_("Currency"), _("Label"), _("Profit")],
-                 "rows": [[quote, label, amount] for quote, one in found["profit"].items()
+                 "rows": [[quote, label_of(label), amount] for quote, one in found["profit"].items()
                           for label, amount in one["byLabel"].items()],
                  "empty": _("Nothing was realised")},
                 {"title": _("Longest streaks"), "columns": [_("Label"), _("Orders")],
-                 "rows": [[label, str(n)] for label, n in found["streaks"].items()],
+                 "rows": [[label_of(label), str(n)] for label, n in found["streaks"].items()],
                  "empty": _("No orders")},
                 {"title": _("Broken rules"), "columns": [_("Rule"), _("Trades")],
-                 "rows": [[kind, str(n)] for kind, n in found["rulesBroken"].items()],
+                 "rows": [[rule_of(kind), str(n)] for kind, n in found["rulesBroken"].items()],
                  "empty": _("None")},
                 {"title": _("Sales without a known buy"),
                  "columns": [_("Symbol"), _("Quantity")],

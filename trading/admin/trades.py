@@ -10,11 +10,13 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin import Act, Reason, Words, charts, components, principal
 from trading import queries, verbs
+from trading.admin import figures
 from trading.admin.base import Column, TradingAdmin, badge, sentence
 from trading.admin.linkacts import OwnForm
 from trading.api.trades import as_csv
@@ -73,6 +75,10 @@ def _set_rule(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
     return _("The rule is set; trades are checked against it.")
 
 
+def _name(row: Trade) -> str:
+    return f"{capfirst(row.get_side_display())} {row.symbol}"
+
+
 def _tag(row: Any) -> BiasTag | None:
     return row.current[0] if row.current else None
 
@@ -100,7 +106,9 @@ class TradeAdmin(TradingAdmin):
     order = ("-ts", "-id")
     columns = (
         Column(gettext_lazy("Label"), lambda row: _label(_tag(row))),
-        Column(gettext_lazy("Trade"), lambda row: f"{row.get_side_display()} {row.symbol}"),
+        Column(
+            gettext_lazy("Trade"), lambda row: f"{capfirst(row.get_side_display())} {row.symbol}"
+        ),
         Column(gettext_lazy("User"), lambda row: str(row.user)),
         Column(gettext_lazy("Quantity"), lambda row: text(row.qty)),
         Column(gettext_lazy("Price"), lambda row: text(row.price)),
@@ -166,7 +174,7 @@ class TradeAdmin(TradingAdmin):
         prices = tag.sparkline if tag else []
         least = min(prices, default=0.0) * 0.995
         return {
-            "title": f"{row.get_side_display()} {row.symbol}",
+            "title": _name(row),
             "badge": _label(tag) if tag else "",
             "insight": tag.insight if tag else "",
             "spark": charts.spark(
@@ -178,12 +186,12 @@ class TradeAdmin(TradingAdmin):
                 (_("Time"), components.moment(row.ts)),
                 *([(_("Confidence"), _confidence(tag)),
                    (_("Source"), tag.get_source_display())] if tag else []),
-                *((one.get_kind_display(), one.figure) for one in row.breaks.all()),
+                *((one.get_kind_display(), figures.broken(one.kind, one.figure))
+                  for one in row.breaks.all()),
             ],
             "tables": [
                 {"title": _("Figures"), "columns": [_("Figure"), _("Value")],
-                 "rows": [[name, _shown(value)] for name, value in
-                          sorted((tag.features if tag else {}).items())],
+                 "rows": list(figures.rows_of(tag.features if tag else {})),
                  "empty": _("Not labelled yet")},
                 {"title": _("Compared with holding"),
                  "columns": [_("Days"), _("Hold"), _("Actual"), _("Difference"), _("Until")],
@@ -191,10 +199,6 @@ class TradeAdmin(TradingAdmin):
             ],
             "list_buttons": self.buttons(request, row, row.pk),
         }  # fmt: skip
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "—" if value is None else str(value)
 
 
 def _compared(row: Simulation) -> list[Any]:
