@@ -22,6 +22,7 @@ if apps.is_installed("publisher"):
         api_assets,  # noqa: F401  operations of the same section
         api_plans,  # noqa: F401
         api_preflight,  # noqa: F401
+        api_templates,  # noqa: F401
     )
 
     api.add_router("/publisher", publications.section.router)

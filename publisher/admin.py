@@ -1,4 +1,4 @@
-"""The admin pages of the publisher: publications, accounts and brands, with their verbs."""
+"""The admin pages of publications and accounts, with their verbs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 import jobs
 from jobs.admin import Column, Tab, components, moment, principal, register_panel
 from publisher import admin_assets as admin_assets
+from publisher import admin_brands as admin_brands
 from publisher import admin_plans as admin_plans
-from publisher import connectors, verbs
+from publisher import admin_templates as admin_templates
+from publisher import connectors, times, verbs
 from publisher.admin_base import PublisherAdmin, link_to
 from publisher.content import Content
-from publisher.models import Account, Brand, Publication, PublicationEvent
+from publisher.errors import Refused
+from publisher.models import Account, Publication, PublicationEvent
 
 LOOKS = {"pending": "pending", "running": "running", "completed": "succeeded", "failed": "failed"}
 ACCOUNT_LOOKS = {"connected": "active", "needs_reconnect": "failed", "disabled": "paused"}
@@ -137,6 +140,7 @@ class AccountAdmin(PublisherAdmin):
             (_("Brand"), link_to(self.admin_site.name, "brand", row.brand_id, row.brand)),
             (_("Id at the provider"), row.remote_account),
             (_("Address"), row.base_url),
+            (_("Next free posting time"), _next_free(row)),
             (_("Token expires"), components.time_tag(row.expires_at) if row.expires_at else ""),
         ]
 
@@ -144,38 +148,13 @@ class AccountAdmin(PublisherAdmin):
         return ACCOUNT_LOOKS[row.status]
 
 
-@admin.register(Brand)
-class BrandAdmin(PublisherAdmin):
-    """Brands; a page offers to connect accounts."""
-
-    order = ("name", "id")
-    search = "slug"
-    search_words = _("A whole slug")
-    nothing = (_("There is no brand yet"), _("Create one to connect its accounts."))
-    nouns = ("brand",)
-    audit_kind = "brand"
-
-    def columns(self, request: HttpRequest) -> Sequence[Column]:
-        return (
-            Column(_("Brand"), lambda row: row.name),
-            Column(_("Slug"), lambda row: row.slug),
-            Column(_("Time zone"), lambda row: row.time_zone),
-        )
-
-    def facts(self, request: HttpRequest, row: Brand) -> Sequence[tuple[Any, Any]]:
-        site = self.admin_site.name
-        accounts = format_html_join(
-            ", ", "{}",
-            ((link_to(site, "account", one.pk, one.name),)
-             for one in row.accounts.order_by("name")),
-        )  # fmt: skip
-        members = ", ".join(str(one) for one in row.members.select_related("user").order_by("id"))
-        columns = self.columns(request)[1:]
-        return [
-            *((one.label, one.draw(row)) for one in columns),
-            (_("Accounts"), accounts),
-            (_("Members"), members),
-        ]
+def _next_free(row: Account) -> Any:
+    """Return the next free posting time; nothing if the brand has none."""
+    try:
+        found = times.next_free(row)
+    except Refused:
+        return ""
+    return f"{found.local[:16].replace('T', ' ')} {found.zone}"
 
 
 def _panel(request: HttpRequest, job: jobs.Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpRequest
@@ -10,6 +11,7 @@ from django.utils.html import format_html
 
 from jobs.admin import PlainAdmin, principal
 from publisher import config
+from publisher.models import Brand
 
 
 class PublisherAdmin(PlainAdmin):
@@ -30,3 +32,19 @@ class PublisherAdmin(PlainAdmin):
 def link_to(site: str, model: str, pk: object, text: object) -> Any:
     url = reverse(f"{site}:publisher_{model}_change", args=[pk])
     return format_html('<a href="{}">{}</a>', url, text)
+
+
+def brand_choices(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return the brands that the user may see, for a field that asks for one."""
+    scope, rows = principal(request).scope, Brand.objects.order_by("name")
+    if scope.tenants is not None:
+        rows = rows.filter(tenant__in=scope.tenants)
+    return [(one.slug, one.name) for one in rows]
+
+
+def lines(values: dict[str, Any]) -> str:
+    """Return values by name, one to a line; texts are shown as they are."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django import forms
@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, components, moment, principal
 from publisher import plan_verbs, plans
-from publisher.admin_base import PublisherAdmin, link_to
-from publisher.models import Approval, Brand, Channel, Comment, Plan, PlanVersion, Slot
+from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
+from publisher.models import Approval, Channel, Comment, Plan, PlanVersion, Slot, Template
 
 LOOKS = {
     "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
@@ -42,6 +42,11 @@ class EditForm(Reason):
     first_comment = forms.CharField(
         label=_("First comment"), required=False, max_length=2200, help_text=_("On Instagram")
     )
+    placeholders = forms.CharField(
+        label=_("Placeholders"), required=False, max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=_("A line name=value for each {{name}}"),
+    )  # fmt: skip
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
@@ -50,13 +55,14 @@ class EditForm(Reason):
             self.initial = {
                 "caption": draft.caption, "headline": draft.title, "link": draft.link,
                 "first_comment": draft.ig_first_comment,
+                "placeholders": plan_verbs.lines_of(draft.placeholders),
             }  # fmt: skip
 
 
 class CreateForm(EditForm):
     """Asks for a plan: its brand, its text, its channels and when it appears."""
 
-    field_order = ("brand", "title", "caption", "headline", "link")
+    field_order = ("brand", "title", "template", "caption", "headline", "link")
     brand = forms.ChoiceField(label=_("Brand"))
     title = forms.CharField(label=_("Title"), max_length=150, help_text=_("Only members see it"))
     image = forms.CharField(label=_("Address of an image"), required=False, max_length=2000)
@@ -67,16 +73,24 @@ class CreateForm(EditForm):
     )  # fmt: skip
     at = forms.CharField(
         label=_("When"), required=False, max_length=40,
-        help_text=_("Such as 2031-05-01T10:00, in the zone of the brand"),
+        help_text=_("Such as 2031-05-01T10:00, in the zone of the brand, or next"),
+    )  # fmt: skip
+    template = forms.TypedChoiceField(
+        label=_("Template"), required=False, coerce=UUID, empty_value=None,
+        help_text=_("Fills what is left empty"),
     )  # fmt: skip
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        scope, rows = principal(self.request).scope, Brand.objects.order_by("name")
-        if scope.tenants is not None:
-            rows = rows.filter(tenant__in=scope.tenants)
         brand: Any = self.fields["brand"]
-        brand.choices = [(one.slug, one.name) for one in rows]
+        brand.choices = brand_choices(self.request)
+        slugs = [slug for slug, _name in brand.choices]
+        rows = Template.objects.filter(brand__slug__in=slugs).select_related("brand")
+        template: Any = self.fields["template"]
+        template.choices = [
+            ("", "—"),
+            *((one.pk, f"{one.brand.name}: {one.name}") for one in rows.order_by("name")),
+        ]
 
 
 def _edit(request: HttpRequest, row: Plan, given: dict[str, Any]) -> None:
@@ -129,14 +143,14 @@ class PlanAdmin(PublisherAdmin):
         draft = plans.draft_of(row)
         channels = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
         posts = [
-            (Channel(one).label, _lines(draft.on(one).model_dump(exclude_defaults=True)))
+            (Channel(one).label, lines(draft.on(one).model_dump(exclude_defaults=True)))
             for one in channels
         ]
         decided = Approval.objects.filter(version__plan=row).select_related("version")
         decisions = decided.order_by("-id")[:SHOWN]
         faults = [fault for one in channels for fault in draft.faults(one, row.brand_id)]
         return [
-            *(posts or [(_("Content"), _lines(draft.kept()))]),
+            *(posts or [(_("Content"), lines(draft.kept()))]),
             (_("Problems"), "\n".join(one.message for one in faults)),
             (_("Changes since the version before"), _changes(row)),
             (
@@ -150,19 +164,11 @@ class PlanAdmin(PublisherAdmin):
         return LOOKS[row.status]
 
 
-def _lines(values: dict[str, Any]) -> str:
-    """Return values by name, one to a line; texts are shown as they are."""
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in values.items()
-    )
-
-
 def _changes(row: Plan) -> str:
     """Return what differs between the current version and the one before."""
     numbers = [row.version - 1, row.version]
     found = PlanVersion.objects.filter(plan=row, number__in=numbers).order_by("number")
-    versions = [_lines(one.content).splitlines() for one in found]
+    versions = [lines(one.content).splitlines() for one in found]
     if len(versions) < 2:
         return ""
     before, after = versions

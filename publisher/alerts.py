@@ -10,9 +10,9 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from publisher.clock import now
-from publisher.models import Account, Publication
+from publisher.models import Account, Publication, Refusal
 
-Kind = Literal["needs_reconnect", "token_expires", "failed", "nothing_planned"]
+Kind = Literal["needs_reconnect", "client_refused", "token_expires", "failed", "nothing_planned"]
 Period = Literal["daily", "weekly"]
 AHEAD = timedelta(days=7)
 _UNUSUAL = (Publication.Reason.CANCELLED, "")
@@ -32,15 +32,18 @@ class Alert:
 
 
 def daily(accounts: QuerySet[Account]) -> list[Alert]:
-    """Return accounts to reconnect, tokens that expire and posts that failed within seven days."""
+    """Return accounts whose posts wait, tokens that expire and posts that failed in seven days."""
     moment = now()
     failed = Count(
         "publications",
         Q(publications__status="failed", publications__ended_at__gte=moment - AHEAD)
         & ~Q(publications__reason__in=_UNUSUAL),
     )
+    refused = set(Refusal.objects.values_list("channel", flat=True))
     found = []
     for row in _open(accounts).annotate(failed=failed):
+        if row.channel in refused:
+            found.append(_alert("client_refused", row))
         if row.status == Account.Status.NEEDS_RECONNECT:
             found.append(_alert("needs_reconnect", row))
         elif not row.refresh_token and row.expires_at and row.expires_at <= moment + AHEAD:

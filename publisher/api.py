@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, ValidationError
 
 from jobs.api import In, Problem, Section, auth, paging
 from jobs.verbs import permissions
-from publisher import alerts, config, services, verbs, windows
+from publisher import alerts, config, services, times, verbs, windows
 from publisher.clock import now
 from publisher.content import Content
 from publisher.errors import Fault, Refused
@@ -27,7 +27,7 @@ _STATUS = {services.INVALID_CHANNEL: 400, services.INVALID_JOB: 400}
 """The statuses of problems; others are 422."""
 
 
-_PLANNING = re.compile("/(?:plans|slots|assets|preflight)")
+_PLANNING = re.compile("/(?:plans|slots|assets|preflight|templates)")
 
 
 def with_codes(request: HttpRequest, found: Problem) -> Problem:
@@ -64,7 +64,7 @@ section = Section(
     {
         "publication": "/publications", "account": "/accounts",
         "brand": "/brands", "plan": "/plans", "slot": "/slots",
-        "asset": "/assets",
+        "asset": "/assets", "template": "/templates",
     },
     login=auth.default(),
     shape=with_codes,
@@ -206,7 +206,7 @@ class PublisherAccountPage(Schema):
 class PublisherAlertOut(Schema):
     """Something that people should know about an account."""
 
-    kind: Literal["needs_reconnect", "token_expires", "failed", "nothing_planned"]
+    kind: alerts.Kind
     brand: str
     channel: str
     account: UUID
@@ -276,7 +276,7 @@ def job_test(request: HttpRequest, body: TestIn) -> Any:
     try:
         channel = services.channel_of(body.channel)
         account = services.account_of(_accounts(request), channel, body.brand, body.account)
-        return services.test(account, body.run_at)
+        return times.test(account, body.run_at)
     except Refused as error:
         raise problem_of(error) from None
 

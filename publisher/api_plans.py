@@ -40,6 +40,8 @@ class PlanIn(In):
     title: str = Field(min_length=1, max_length=150)
     content: dict[str, Any] = Field(default_factory=dict)
     """As the payload of a post, with ``overrides`` by channel."""
+    template: UUID | None = None
+    """Of the brand; the content replaces what it gives of the template's."""
     slots: list[SlotIn] = Field(default_factory=list, max_length=plans.MOST_SLOTS)
 
 
@@ -209,7 +211,9 @@ def plan_create(request: HttpRequest, body: PlanIn) -> Any:
     places = [plans.Place(**one.model_dump()) for one in body.slots]
     who = auth.who(request)
     made = _done(
-        lambda: plan_verbs.create_with(body.brand, body.title, body.content, places, by=who)
+        lambda: plan_verbs.create_with(
+            body.brand, body.title, body.content, places, by=who, template=body.template
+        )
     )
     return Status(201, shown(_found(request, made.pk)))
 

@@ -14,8 +14,10 @@ class PublisherConfig(AppConfig):
     def ready(self) -> None:
         from jobs import verbs
         from publisher import asset_verbs as asset_verbs
+        from publisher import brand_verbs as brand_verbs
         from publisher import checks as checks
         from publisher import plan_verbs as plan_verbs
+        from publisher import template_verbs as template_verbs
         from publisher.verbs import PERMISSIONS
 
         verbs.add_permissions("", PERMISSIONS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, BinaryIO
@@ -14,7 +15,8 @@ from django.db import transaction
 
 from jobs import blobs, http
 from jobs.errors import ConfigError
-from publisher import config, sniffing
+from publisher import config, metadata, sniffing
+from publisher.clock import Now
 from publisher.content import Content, Media
 from publisher.errors import Fault, ProviderError, Refused
 from publisher.models import Asset, Brand, Publication
@@ -55,42 +57,56 @@ def confirm(asset: Asset) -> None:
     if found is None:
         raise Refused(INVALID, Fault("", "its bytes have not been uploaded"))
     try:
-        with _copy(asset) as (file, digest, size):
-            _take(asset, file, digest, size, asset.content_type)
+        with _copy(asset) as file:
+            _take(asset, file, asset.content_type)
     except Refused:
         discard(asset)
         raise
 
 
 @contextmanager
-def _copy(asset: Asset) -> Iterator[tuple[BinaryIO, str, int]]:
-    """Yield a local copy of the bytes with their hash and size."""
-    digest, size = hashlib.sha256(), 0
+def _copy(asset: Asset) -> Iterator[BinaryIO]:
+    """Yield a local copy of the bytes."""
     with tempfile.TemporaryFile() as file, blobs.store().read(asset.blob) as pieces:
         for piece in pieces:
-            digest.update(piece)
-            size += len(piece)
             file.write(piece)
-        file.seek(0)
-        yield file, digest.hexdigest(), size
+        file.flush()
+        yield file
 
 
-def _take(asset: Asset, file: BinaryIO, digest: str, size: int, declared: str) -> None:
-    """Note what the bytes are; raise Refused for what channels would not take."""
-    if size != asset.size:
+def _take(asset: Asset, file: BinaryIO, declared: str = "") -> None:
+    """Note what the bytes are, and store them if they are not, or not without metadata.
+
+    Raises Refused for what channels would not take.
+    """
+    size = file.seek(0, os.SEEK_END)
+    if declared and size != asset.size:
         raise Refused(INVALID, Fault("size", f"is {size} and not {asset.size}"))
+    file.seek(0)
     try:
         found = sniffing.sniff(file)
+        if declared and found.content_type != declared:
+            raise Refused(INVALID, Fault("content_type", f"the file is {found.content_type}"))
+        if found.kind == "image" and found.width * found.height > MOST_PIXELS:
+            raise Refused(INVALID, Fault("", "the image has more than 60 megapixels"))
+        with tempfile.TemporaryFile() as clean:
+            is_changed = metadata.clean(file, clean, found.content_type)
+            _keep(asset, clean if is_changed else file, found, is_new=is_changed or not declared)
     except sniffing.Broken as error:
         raise Refused(INVALID, Fault("", str(error))) from None
-    if declared and found.content_type != declared:
-        raise Refused(INVALID, Fault("content_type", f"the file is {found.content_type}"))
-    if found.kind == "image" and found.width * found.height > MOST_PIXELS:
-        raise Refused(INVALID, Fault("", "the image has more than 60 megapixels"))
+
+
+def _keep(asset: Asset, file: Any, found: sniffing.Found, *, is_new: bool) -> None:
+    """Save the asset with the hash of the file, which is stored if the store has not got it."""
     asset.kind, asset.content_type = found.kind, found.content_type
     asset.width, asset.height, asset.seconds = found.width, found.height, found.seconds
-    asset.sha256, asset.is_ready = digest, True
+    file.seek(0)
+    asset.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    asset.size, asset.is_ready = file.tell(), True
     asset.save()
+    if is_new:
+        file.seek(0)
+        blobs.store().write(asset.blob, file)
 
 
 def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> Asset:
@@ -99,20 +115,17 @@ def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> 
     Call it outside of transactions: it waits for another host.
     """
     with tempfile.TemporaryFile() as file:
-        digest, size = hashlib.sha256(), 0
         for piece in _pieces(url):
-            digest.update(piece)
-            size += len(piece)
             file.write(piece)
-        file.seek(0)
+        file.flush()
         asset = Asset(
-            brand=brand, tenant=brand.tenant, name=name, size=size, alt_text=alt_text,
+            brand=brand, tenant=brand.tenant, name=name, size=file.tell(), alt_text=alt_text,
             created_by=by,
         )  # fmt: skip
+        if not asset.size:
+            raise Refused(INVALID, Fault("url", "there is nothing"))
         with transaction.atomic():
-            _take(asset, file, digest.hexdigest(), size, "")
-            file.seek(0)
-            blobs.store().write(asset.blob, file)
+            _take(asset, file)
     return asset
 
 
@@ -157,12 +170,32 @@ def bound(brand_id: Any, post: Content, where: str = "payload") -> Content:
     return post.model_copy(update={"media": [_bound(one, known) for one in post.media]})
 
 
+def use(post: Content) -> None:
+    """Note that a post or a plan with assets is stored, in the caller's transaction.
+
+    Raises Refused if one of them has been deleted meanwhile.
+    """
+    wanted = post.assets
+    # In the order of their keys, as no two transactions may wait for each other.
+    locked = Asset.objects.filter(pk__in=wanted).order_by("pk").select_for_update(no_key=True)
+    if wanted and len(locked) < len(wanted):
+        raise Refused(INVALID, Fault("media", "an asset has been deleted"))
+    note_use(wanted)
+
+
+def note_use(wanted: Collection[UUID]) -> None:
+    """Note that a post with these assets has ended."""
+    if wanted:
+        Asset.objects.filter(pk__in=wanted).update(used_at=Now())
+
+
 def _bound(media: Media, known: dict[UUID, Asset]) -> Media:
     if media.asset is None:
         return media
     row = known[media.asset]
     alt = media.alt_text or row.alt_text
-    return media.model_copy(update={"kind": row.kind, "checksum": row.sha256, "alt_text": alt})
+    known_of = {"kind": row.kind, "content_type": row.content_type, "checksum": row.sha256}
+    return media.model_copy(update={**known_of, "alt_text": alt})
 
 
 def address_of(asset: Asset) -> str:

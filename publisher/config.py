@@ -19,6 +19,14 @@ QUEUE = "publisher"
 MAIL_QUEUE = "publisher:mail"
 """Not that of the posts, which a blackout closes."""
 MOST_ATTEMPTS = 100
+_META = ("META_APP_ID", "META_APP_SECRET")
+_GOOGLE = ("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET")
+CLIENTS: Mapping[str, tuple[str, str]] = {
+    Channel.META_FACEBOOK: _META, Channel.META_INSTAGRAM: _META,
+    Channel.META_INSTAGRAM_STORIES: _META, Channel.GOOGLE_BUSINESS: _GOOGLE,
+    Channel.YOUTUBE: _GOOGLE, Channel.TIKTOK: ("TIKTOK_CLIENT_KEY", "TIKTOK_CLIENT_SECRET"),
+}  # fmt: skip
+"""The settings of this project's own client at the provider of a channel."""
 
 
 @dataclass(frozen=True, slots=True)

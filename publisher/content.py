@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -14,6 +14,10 @@ Text = Annotated[str, StringConstraints(max_length=100_000)]
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]{0,63})\s*\}\}")
 
 
+TEXTS = ("caption", "title", "link", "ig_first_comment")
+"""The fields in which placeholders are filled."""
+
+
 class Media(BaseModel):
     """An image or a video: an asset, or a public address from which the provider fetches it."""
 
@@ -22,6 +26,8 @@ class Media(BaseModel):
     url: str = Field(default="", max_length=2000)
     asset: UUID | None = None
     kind: Literal["image", "video"] = "image"
+    content_type: str = Field(default="", max_length=50)
+    """Such as image/jpeg; that of an asset is known."""
     checksum: str = Field(default="", max_length=128)
     alt_text: str = Field(default="", max_length=1000)
 
@@ -60,7 +66,15 @@ class Content(BaseModel):
     @property
     def text(self) -> str:
         """Return the caption with its placeholders filled."""
-        return _PLACEHOLDER.sub(lambda m: self.placeholders.get(m[1], m[0]), self.caption)
+        return self._fill(self.caption)
+
+    def _fill(self, text: str) -> str:
+        return _PLACEHOLDER.sub(lambda m: self.placeholders.get(m[1], m[0]), text)
+
+    def filled(self) -> Self:
+        """Return the post with its placeholders filled, wherever it has text."""
+        texts = {name: self._fill(getattr(self, name)) for name in TEXTS}
+        return self.model_copy(update={**texts, "caption": self.text})
 
     @property
     def used(self) -> dict[str, str]:
@@ -69,17 +83,27 @@ class Content(BaseModel):
         return {name: text for name, text in self.placeholders.items() if name in names}
 
     @property
-    def unfilled(self) -> list[str]:
-        """Return the placeholders without a value."""
-        names = dict.fromkeys(_PLACEHOLDER.findall(self.caption))
-        return [name for name in names if name not in self.placeholders]
+    def unfilled(self) -> list[tuple[str, str]]:
+        """Return the placeholders without a value, each after the field that it is in."""
+        found = [(field, name) for field in TEXTS for name in _names(getattr(self, field))]
+        return [(field, name) for field, name in found if name not in self.placeholders]
+
+    @property
+    def assets(self) -> set[UUID]:
+        """Return the assets that it shows."""
+        return {one.asset for one in self.media if one.asset is not None}
 
     def stored(self) -> dict[str, Any]:
         """Return what the publication keeps: the text as it will appear."""
-        made = self.model_dump(mode="json", exclude_defaults=True, exclude={"preview"})
+        made = self.filled().model_dump(mode="json", exclude_defaults=True, exclude={"preview"})
         return {**made, "caption": self.text}
 
 
 def problems(content: Content) -> list[Fault]:
     """Return what is wrong with a post on any channel."""
-    return [Fault("caption", f"{{{{{name}}}}} has no value") for name in content.unfilled]
+    return [Fault(field, f"{{{{{name}}}}} has no value") for field, name in content.unfilled]
+
+
+def _names(text: str) -> dict[str, None]:
+    """Return the placeholders in a text, in their order."""
+    return dict.fromkeys(_PLACEHOLDER.findall(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -50,6 +51,12 @@ class Draft(Content):
         shared = {name: value for name, value in common.items() if name not in left_out}
         return Content.model_validate({**shared, **own})
 
+    @property
+    def assets(self) -> set[UUID]:
+        """Return the assets that it shows on any channel."""
+        own = (one for other in self.overrides.values() for one in other.media or ())
+        return super().assets | {one.asset for one in own if one.asset is not None}
+
     def kept(self) -> dict[str, Any]:
         """Return what a version keeps."""
         return self.model_dump(mode="json", exclude_defaults=True)
@@ -61,7 +68,7 @@ class Draft(Content):
         except Refused as error:
             return list(error.faults)
         own = self.overrides.get(Channel(channel), Override()).model_dump(exclude_none=True)
-        found = content.problems(post) + connectors.of(channel).faults(post)
+        found = content.problems(post) + connectors.of(channel).faults(post.filled())
         label = Channel(channel).label
         return [
             Fault(

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 import jobs
 from jobs import acts, effects, events
 from publisher import alerts, config
-from publisher.models import Account, Member, Publication
+from publisher.models import Account, Channel, Member, Publication, Refusal
 from publisher.payloads import Digest, Tell
 from publisher.verbs import MANAGE_ACCOUNT
 
@@ -45,6 +45,23 @@ def managers(tenant: str) -> Iterator[Any]:
             yield user
 
 
+def staff() -> Iterator[Any]:
+    """Yield the staff who manage the accounts of every brand and have an email address."""
+    users = get_user_model()._default_manager.filter(is_active=True, is_staff=True)
+    for user in users.exclude(email="").order_by("pk"):
+        who = acts.of_user(user, via="mail")
+        if who.may(MANAGE_ACCOUNT) and who.scope.tenants is None:
+            yield user
+
+
+@events.subscriber("publisher.client.refused", name="publisher-client-mail")
+def announce_client(event: events.Event) -> None:
+    """Enqueue a mail to each of the staff, in the transaction that publishes the event."""
+    for user in staff():
+        told = Tell(topic=event.topic, user=str(user.pk), channel=event.payload["channel"])
+        jobs.enqueue(told, job_id=uuid.uuid5(event.id, str(user.pk)))
+
+
 @events.subscriber(*WORTH_A_MAIL, name="publisher-mail")
 def announce(event: events.Event) -> None:
     """Enqueue a mail to each manager, in the transaction that publishes the event."""
@@ -71,6 +88,19 @@ def tell(ctx: jobs.Context, payload: Tell) -> None:
     elif payload.account is not None:
         account = Account.objects.select_related("brand").get(pk=payload.account)
         _send(ctx, user, *_about_account(account))
+    elif payload.channel:
+        _send(ctx, user, *_about_client(payload.channel))
+
+
+def _about_client(channel: str) -> tuple[str, list[str]]:
+    label = Channel(channel).label
+    title = _("%(channel)s refuses this project's client") % {"channel": label}
+    advice = _("All its posts wait until the id and the secret of the client are right.")
+    row = Refusal.objects.filter(channel=channel).first()
+    facts = [_("Error: %(code)s") % {"code": row.code}] if row else []
+    names = config.CLIENTS[channel]
+    variables = _("They are in %(names)s.") % {"names": ", ".join(names)}
+    return title, [advice, variables, *facts]
 
 
 def _about_post(row: Publication) -> tuple[str, list[str]]:
@@ -129,6 +159,7 @@ def line(alert: alerts.Alert) -> str:
     what = {"account": alert.name, "brand": alert.brand, "count": alert.count}
     words = {
         "needs_reconnect": _("%(brand)s, %(account)s: needs reconnecting"),
+        "client_refused": _("%(brand)s, %(account)s: the provider refuses this project's client"),
         "token_expires": _("%(brand)s, %(account)s: its token expires within seven days"),
         "failed": _("%(brand)s, %(account)s: %(count)s posts failed within seven days"),
         "nothing_planned": _("%(brand)s, %(account)s: nothing is planned for seven days"),

@@ -58,6 +58,7 @@ class Tell(jobs.Payload, kind="publisher.tell"):
     user: str
     publication: UUID | None = None
     account: UUID | None = None
+    channel: str = ""
 
 
 class Digest(jobs.Payload, kind="publisher.digest"):

@@ -13,6 +13,7 @@ from publisher import assets, comments, config, connectors, metrics, plans, sign
 from publisher.clock import now
 from publisher.connectors import tokens
 from publisher.connectors.base import Published, Run
+from publisher.content import Content
 from publisher.errors import Expired, ProviderError, Unclear
 from publisher.models import Account, Channel, Publication
 
@@ -121,6 +122,7 @@ def _finish(attempt: Run, made: Published) -> dict[str, str]:
         )  # fmt: skip
         row.remote_id = made.remote_id[:191]
         comments.create(row, comment)
+        assets.note_use(attempt.content.assets)
     lateness = (now() - row.scheduled_at).total_seconds()
     metrics.publications.inc(channel=row.channel, outcome="completed")
     metrics.lateness.observe(max(lateness, 0), channel=row.channel)
@@ -186,6 +188,7 @@ def fail(row: Publication, reason: str, error: str, *, by: str) -> None:
         row, Status.FAILED, by=by, reason=reason, error=error[:5000], ended_at=now()
     )
     metrics.publications.inc(channel=row.channel, outcome=reason)
+    assets.note_use(Content.model_validate(row.content).assets)
     comments.report(row, error)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from pydantic import Field
 
 import jobs
 from jobs.verbs import Act, By, Target, acting, verb
-from publisher import access, config, drafts, plans
+from publisher import access, config, drafts, plans, template_verbs
 from publisher.errors import Fault, Refused
 from publisher.models import Approval, Brand, Member, Plan, Slot
 from publisher.services import INVALID_PLAN
@@ -40,7 +40,8 @@ Channels = Literal[
 At = Annotated[
     str,
     Field(min_length=1, max_length=40,
-          description="such as 2031-05-01T10:00, on the clocks of the zone"),
+          description="such as 2031-05-01T10:00, on the clocks of the zone, or next: the next "
+                      "free posting time"),
 ]  # fmt: skip
 Zone = Annotated[str, Field(max_length=64, description="another time zone")]
 Note = Annotated[str, Field(max_length=5000, description="what the author is told")]
@@ -76,15 +77,18 @@ def on_slot(function: Any, slot_id: UUID, role: str, *, by: By) -> Iterator[tupl
 
 
 def create_with(
-    slug: str, title: str, content: Any, places: Iterable[plans.Place], *, by: By
-) -> Plan:
-    """Create a plan of a brand with any content and slots."""
+    slug: str, title: str, content: Any, places: Iterable[plans.Place], *, by: By,
+    template: UUID | None = None,
+) -> Plan:  # fmt: skip
+    """Create a plan of a brand with any content and slots; what a template has may be left out."""
     place = jobs.acts.Place(f"brand:{slug}", config.QUEUE)
     with acting(create, by=by, place=place) as act:
         brand = Brand.objects.filter(slug=slug).first()
         if brand is None:
             raise Refused(INVALID_PLAN, Fault("brand", "there is no such brand"))
         access.require(by, brand.pk, "editor")
+        if template is not None:
+            content = template_verbs.content_for(brand.pk, template, content)
         made = plans.create(brand, title, content, places, by=str(by))
         act.concerns(made.pk)
     return made
@@ -116,7 +120,16 @@ def create(
     first_comment: Annotated[str, Field(max_length=2200, description="on Instagram")] = "",
     channels: list[Channels] = [],  # noqa: B006  never changed
     at: Annotated[
-        str, Field(max_length=40, description="when, such as 2031-05-01T10:00, in the brand's zone")
+        str,
+        Field(
+            max_length=40,
+            description="when, such as 2031-05-01T10:00, in the brand's zone, or next: the "
+            "next free posting time",
+        ),
+    ] = "",
+    template: Annotated[UUID | None, Field(description="fills what is left empty")] = None,
+    placeholders: Annotated[
+        str, Field(max_length=20_000, description="a line name=value for each placeholder")
     ] = "",
 ) -> Plan:
     """Create a plan: a draft of a post for one or more channels."""
@@ -124,8 +137,30 @@ def create(
         field = "at" if channels else "channels"
         raise Refused(INVALID_PLAN, Fault(field, "channels and a time go together"))
     content = content_of(caption, headline, link, image, video, first_comment)
+    if values := values_of(placeholders):
+        content["placeholders"] = values
     places = [plans.Place(channel, at) for channel in channels]
-    return create_with(brand, title, content, places, by=by)
+    return create_with(brand, title, content, places, by=by, template=template)
+
+
+def values_of(text: str) -> dict[str, str]:
+    """Return the values of placeholders, one line each; raise Refused for a line that is none."""
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, sign, value = line.partition("=")
+        if not sign or not name.strip().isidentifier():
+            fault = Fault("placeholders", f"{line[:40]!r} is not like name=value")
+            raise Refused(INVALID_PLAN, fault)
+        found[name.strip()] = value.strip().replace("\\n", "\n")
+    return found
+
+
+def lines_of(values: Mapping[str, str]) -> str:
+    """Return values of placeholders as ``values_of`` takes them."""
+    return "\n".join(
+        f"{name}={text.replace(chr(13), '').replace(chr(10), chr(92) + 'n')}"
+        for name, text in values.items()
+    )
 
 
 @verb("plan.edit", on=PLAN, permission=CHANGE_PLAN)
@@ -139,12 +174,17 @@ def edit(
     ] = None,
     link: Annotated[str | None, Field(max_length=2000)] = None,
     first_comment: Annotated[str | None, Field(max_length=2200, description="on Instagram")] = None,
+    placeholders: Annotated[
+        str | None, Field(max_length=20_000, description="a line name=value for each placeholder")
+    ] = None,
 ) -> None:
     """Change the text of a plan: it is a draft again, and posts that wait are cancelled."""
     given = {"caption": caption, "title": headline, "link": link, "ig_first_comment": first_comment}
     with on_plan(edit, plan_id, "editor", by=by) as (_act, plan):
         known = plans.current(plan).content
-        change = {name: text for name, text in given.items() if text is not None}
+        change: dict[str, Any] = {n: text for n, text in given.items() if text is not None}
+        if placeholders is not None:
+            change["placeholders"] = values_of(placeholders)
         plans.edit(plan, drafts.read({**known, **change}), by=str(by))
 
 
@@ -187,10 +227,17 @@ def reject(plan_id: UUID, *, by: By, note: Note, version: Version = None) -> Non
 
 
 @verb("plan.schedule", on=PLAN, permission=SCHEDULE_PLAN)
-def schedule(plan_id: UUID, *, by: By) -> None:
+def schedule(
+    plan_id: UUID,
+    *,
+    by: By,
+    at_once: Annotated[
+        bool, Field(description="publish now instead of at the times of the slots")
+    ] = False,
+) -> None:
     """Schedule an approved plan: each slot gets its publication."""
     with on_plan(schedule, plan_id, "editor", by=by) as (_act, plan):
-        plans.schedule(plan, by=str(by))
+        plans.schedule(plan, by=str(by), at_once=at_once)
 
 
 @verb("plan.reopen", on=PLAN, permission=CHANGE_PLAN)

@@ -6,16 +6,17 @@ Every function is called in a transaction that holds the lock of the plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
 import jobs
-from publisher import drafts, localtime, services, states
+from publisher import assets, drafts, localtime, services, states, times
 from publisher.clock import now
 from publisher.drafts import Draft
 from publisher.errors import Fault, Refused
@@ -45,7 +46,7 @@ class Place:
 
     channel: str
     at: str
-    """A time with an offset, or on the clocks of the zone."""
+    """A time with an offset, or on the clocks of the zone; ``next``: the next free posting time."""
     account: UUID | None = None
     zone: str = ""
     """The brand's, if it is empty."""
@@ -81,12 +82,14 @@ def create(brand: Brand, title: str, content: Any, places: Iterable[Place], *, b
     """Create a draft with its slots; raise Refused with everything wrong."""
     found = _Found()
     draft = found.within("", lambda: drafts.read(content))
-    slots = [
-        found.within(f"slots/{number}", lambda one=one: _slot(brand, one))
-        for number, one in enumerate(places)
-    ]
+    slots: list[Slot] = []
+    for number, one in enumerate(places):
+        others = tuple(slots)
+        made = found.within(f"slots/{number}", lambda one=one, o=others: _slot(brand, one, o))
+        slots += [made] if made is not None else []
     if found.faults:
         raise Refused(found.code, *found.faults)
+    assets.use(draft)
     plan = Plan(brand=brand, tenant=brand.tenant, title=title, created_by=by)
     plan.save(force_insert=True)
     plan.versions.create(number=1, content=draft.kept(), by=by)
@@ -95,12 +98,14 @@ def create(brand: Brand, title: str, content: Any, places: Iterable[Place], *, b
     return plan
 
 
-def _slot(brand: Brand, place: Place) -> Slot:
-    """Return a slot that is not saved yet; raise Refused."""
+def _slot(brand: Brand, place: Place, others: Iterable[Slot] = ()) -> Slot:
+    """Return a slot that is not saved yet, nor are others of the plan; raise Refused."""
     found = _Found()
     channel = found.within("", lambda: services.channel_of(place.channel))
-    moment = found.within("", lambda: localtime.read(place.at, place.zone or brand.time_zone))
     account = channel and found.within("", lambda: _account(brand, channel, place.account))
+    taken = {one.at for one in others if one.account == account}
+    zone = place.zone or brand.time_zone
+    moment = found.within("", lambda: _moment(place.at, zone, account, taken))
     if moment and moment.at < now():
         found.faults.append(Fault("at", "lies in the past"))
     if moment and place.publish_until and place.publish_until <= moment.at:
@@ -111,6 +116,15 @@ def _slot(brand: Brand, place: Place) -> Slot:
         tenant=brand.tenant, account=account, channel=channel, local_time=moment.local,
         zone=moment.zone, at=moment.at, note=moment.note, publish_until=place.publish_until,
     )  # fmt: skip
+
+
+def _moment(
+    text: str, zone: str, account: Account | None, taken: Collection[datetime] = ()
+) -> localtime.Moment | None:
+    """Return the time that is meant on an account; None if it depends on one that is unknown."""
+    if text.strip().lower() != times.NEXT:
+        return localtime.read(text, zone)
+    return times.next_free(account, taken=taken) if account is not None else None
 
 
 def _account(brand: Brand, channel: str, account: UUID | None) -> Account:
@@ -151,6 +165,7 @@ def edit(plan: Plan, draft: Draft, *, by: str) -> bool:
     kept = draft.kept()
     if kept == current(plan).content:
         return False
+    assets.use(draft)
     reopen(plan, by=by, reason="edited")
     plan.version += 1
     plan.save(update_fields=["version"])
@@ -225,8 +240,11 @@ def decide(
     return made
 
 
-def schedule(plan: Plan, *, by: str) -> None:
-    """Make the publications of the slots; raise Refused if one cannot be made."""
+def schedule(plan: Plan, *, by: str, at_once: bool = False) -> None:
+    """Make the publications of the slots; raise Refused if one cannot be made.
+
+    With ``at_once``, they appear now instead of at the times of the slots.
+    """
     _need(plan, Status.APPROVED)
     version, found = current(plan), _Found()
     draft = drafts.read(version.content)
@@ -234,12 +252,25 @@ def schedule(plan: Plan, *, by: str) -> None:
     is_open = [slot for slot in slots if not slot.is_closed]
     if not is_open:
         raise refused("every slot has been published", "slots")
+    if at_once:
+        _bring_forward(is_open)
     for number, slot in enumerate(slots):
         if slot in is_open:
             found.within(f"slots/{number}", lambda slot=slot: _publish(slot, version, draft))
     if found.faults:
         raise Refused(found.code, *found.faults)
     machine.move(plan, Status.SCHEDULED, by=by)
+
+
+def _bring_forward(slots: Iterable[Slot]) -> None:
+    """Move slots to now, those of one account a second apart."""
+    second, seen = now().replace(microsecond=0) + timedelta(seconds=1), Counter[Any]()
+    for slot in slots:
+        at = second + timedelta(seconds=seen[slot.account_id])
+        seen[slot.account_id] += 1
+        moment = localtime.read(at.isoformat(), slot.zone)
+        slot.at, slot.local_time, slot.note, slot.publish_until = at, moment.local, "", None
+        slot.save()
 
 
 def _publish(slot: Slot, version: PlanVersion, draft: Draft) -> None:
@@ -277,8 +308,8 @@ def move_slot(
     _need(plan, Status.DRAFT, Status.READY, Status.APPROVED, Status.SCHEDULED)
     if slot.is_closed:
         raise refused("its post has appeared, or may have: the slot is closed")
-    moment = localtime.read(at, zone or slot.zone)
-    if moment.at < now():
+    moment = _moment(at, zone or slot.zone, slot.account)
+    if moment is None or moment.at < now():
         raise refused("lies in the past", "at")
     is_scheduled = plan.status == Status.SCHEDULED
     if is_scheduled and moment.at != slot.at:

@@ -64,7 +64,7 @@ def look(brand: Brand, draft: Draft, names: Iterable[str]) -> list[Seen]:
 
 
 def _look(brand: Brand, draft: Draft, channel: str) -> Seen:
-    post = draft.on(channel)
+    post = draft.on(channel).filled()
     failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand.pk)]
     seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
     if not failures:

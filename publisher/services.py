@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 import jobs
-from jobs import flow
 from publisher import assets, config, connectors, content, keys, metrics, states
 from publisher.clock import now
 from publisher.content import Content
@@ -25,8 +24,6 @@ INVALID_JOB = "fp_publisher_invalid_job"
 INVALID_PLAN = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
 KEY_LIMIT = 191
-_LOOKS = 500
-"""How many times are tried for the next possible one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +32,6 @@ class Enqueued:
 
     row: Publication
     is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """Whether a post could run at a time."""
-
-    runnable: bool
-    in_blackout: bool
-    has_collision: bool
-    next_possible: datetime | None
 
 
 def channel_of(name: str) -> str:
@@ -60,7 +47,7 @@ def check(channel: str, post: Content) -> None:
     """Raise Refused with everything that the channel would not take."""
     if post.type == "ig_first_comment" and channel != Channel.META_INSTAGRAM:
         raise Refused(BLOCKED, Fault("type", "goes with meta_instagram only"))
-    found = content.problems(post) + connectors.of(channel).faults(post)
+    found = content.problems(post) + connectors.of(channel).faults(post.filled())
     if post.ig_first_comment and (channel != Channel.META_INSTAGRAM or post.type != "publish"):
         found.append(Fault("ig_first_comment", "goes with posts on meta_instagram only"))
     if found:
@@ -70,7 +57,8 @@ def check(channel: str, post: Content) -> None:
 def preview(channel: str, post: Content) -> dict[str, Any]:
     """Return the post as the channel would get it, without a call and without a row."""
     check(channel, post)
-    return {"channel": channel, "type": post.type, **connectors.of(channel).preview(post)}
+    shown = connectors.of(channel).preview(post.filled())
+    return {"channel": channel, "type": post.type, **shown}
 
 
 def enqueue(
@@ -149,6 +137,7 @@ def revive(
 
     Its job is retried with a new budget; if the job is gone, a new one has its id.
     """
+    assets.use(Content.model_validate(row.content))
     moment = now()
     start = max(at or moment, moment)
     until = until or start + config.settings().PUBLISH_UNTIL
@@ -166,7 +155,7 @@ def revive(
 def _enqueue(
     account: Account, post: Content, key: str, run_at: datetime | None, until: datetime | None
 ) -> Enqueued:
-    _check_times(run_at, until)
+    check_times(run_at, until)
     check(account.channel, post)
     moment = now()
     start = (run_at or moment).astimezone(UTC)
@@ -183,6 +172,7 @@ def _enqueue(
         return Enqueued(known, False)
     try:
         with transaction.atomic():
+            assets.use(post)
             row.save(force_insert=True)
             _enqueue_job(row)
     except IntegrityError:  # another process was faster
@@ -200,7 +190,8 @@ def _enqueue_job(row: Publication) -> None:
     )  # fmt: skip
 
 
-def _check_times(run_at: datetime | None, until: datetime | None) -> None:
+def check_times(run_at: datetime | None, until: datetime | None = None) -> None:
+    """Raise Refused for a time without a zone."""
     for name, moment in (("run_at", run_at), ("publish_until", until)):
         if moment is not None and moment.utcoffset() is None:
             raise Refused(INVALID_JOB, Fault(name, "needs a time zone, such as Z or +01:00"))
@@ -228,52 +219,6 @@ def account_of(
     if listed:
         raise Refused(INVALID_PLAN, Fault(field, "must be given: there are several accounts"))
     raise Refused(INVALID_PLAN, Fault(field, "there is no such account for this channel"))
-
-
-def test(account: Account, run_at: datetime | None = None) -> Tested:
-    """Return whether a post on the account could run at a time; insert nothing."""
-    _check_times(run_at, None)
-    moment = max(run_at or now(), now())
-    closed = _closed_until(account, moment)
-    collides = _collides(account, moment)
-    is_ready = account.status == Account.Status.CONNECTED
-    return Tested(
-        closed is None and not collides and is_ready, closed is not None, collides,
-        _next_possible(account, moment) if is_ready else None,
-    )  # fmt: skip
-
-
-def _closed_until(account: Account, moment: datetime) -> datetime | None:
-    return flow.closed(
-        [
-            f"queue:{config.QUEUE}", f"kind:publisher.{account.channel}",
-            f"tenant:{account.tenant}", f"limit_key:{account.limit_key}",
-        ],
-        moment,
-    )  # fmt: skip
-
-
-def _collides(account: Account, moment: datetime) -> bool:
-    """Return whether another post of the account is due within the same minute."""
-    minute = moment.replace(second=0, microsecond=0)
-    return Publication.objects.filter(
-        account=account, status__in=[Publication.Status.PENDING, Publication.Status.RUNNING],
-        run_at__gte=minute, run_at__lt=minute + timedelta(minutes=1),
-    ).exists()  # fmt: skip
-
-
-def _next_possible(account: Account, moment: datetime) -> datetime | None:
-    """Return the first moment that is open and free; None if there is none in sight."""
-    for _ in range(_LOOKS):
-        if (until := _closed_until(account, moment)) is not None:
-            if until == flow.NEVER:
-                return None
-            moment = until
-        elif _collides(account, moment):
-            moment = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        else:
-            return moment
-    return None
 
 
 def create_brand(slug: str, name: str, time_zone: str = "UTC") -> Brand:

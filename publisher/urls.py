@@ -5,6 +5,7 @@ from publisher import (
     api_assets,  # noqa: F401  operations of the same section
     api_plans,  # noqa: F401
     api_preflight,  # noqa: F401
+    api_templates,  # noqa: F401
 )
 from publisher.api import section
 

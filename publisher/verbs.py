@@ -34,6 +34,9 @@ SCHEDULE_PLAN = "publisher.schedule_plan"
 CHANGE_MEMBER = "publisher.change_member"
 VIEW_ASSET = "publisher.view_asset"
 ADD_ASSET = "publisher.add_asset"
+VIEW_TEMPLATE = "publisher.view_template"
+CHANGE_TEMPLATE = "publisher.change_template"
+CHANGE_BRAND = "publisher.change_brand"
 PERMISSIONS = {
     VIEW: _("Can see publications"),
     VIEW_BRAND: _("Can see brands"),
@@ -49,6 +52,9 @@ PERMISSIONS = {
     CHANGE_MEMBER: _("Can change the members of brands"),
     VIEW_ASSET: _("Can see assets"),
     ADD_ASSET: _("Can upload assets"),
+    VIEW_TEMPLATE: _("Can see templates"),
+    CHANGE_TEMPLATE: _("Can change templates"),
+    CHANGE_BRAND: _("Can change the times and windows of brands"),
 }
 REPLAY_FAILED = "fp_publisher_replay_failed"
 

@@ -8,15 +8,16 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field
 
 from jobs import flow
 from jobs.models import Blackout
 from jobs.verbs import By
-from publisher import config
+from publisher import config, times
 from publisher.errors import Fault, Refused
-from publisher.models import Channel
+from publisher.models import Brand, Channel
 
 INVALID = "fp_publisher_invalid_plan"
 _TIME = r"^(?:[01]\d|2[0-3]):[0-5]\d$"
@@ -48,6 +49,29 @@ def read() -> list[dict[str, Any]]:
         }
         for row in _rows()
     ]  # fmt: skip
+
+
+def scope_of(brand: Brand) -> str:
+    """Return the scope of the windows of a brand."""
+    return f"tenant:{brand.tenant}"
+
+
+def of_brand(brand: Brand) -> QuerySet[Blackout]:
+    """Return the blackout windows of a brand."""
+    return Blackout.objects.filter(scope=scope_of(brand), enabled=True).order_by("start", "id")
+
+
+def common() -> list[tuple[Blackout, Any]]:
+    """Return the windows of all brands, each with the channel that it closes, or all of them."""
+    labels = dict(Channel.choices)
+    return [(row, labels.get(row.scope.removeprefix(_KIND), _("all channels"))) for row in _rows()]
+
+
+def words(row: Blackout) -> str:
+    """Return a window in words, such as ``fri 22:00-06:00 Europe/Rome``."""
+    names = times.named(sorted((day + 1) % 7 for day in row.days or ()))
+    span = f"{row.start:%H:%M}-{row.end:%H:%M} {row.time_zone}"
+    return " ".join([*names, span])
 
 
 def _rows() -> Any:

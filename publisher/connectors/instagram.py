@@ -33,6 +33,7 @@ class Instagram:
             return _comment_faults(content)
         found = too_long(content, LIMIT)
         found += media_faults(content, 10, ("image", "video"), "Instagram takes up to 10 media")
+        found += _type_faults(content)
         if not content.media:
             found.append(Fault("media", "Instagram needs an image or a video"))
         if content.link:
@@ -63,7 +64,7 @@ class Stories:
     def faults(self, content: Content) -> list[Fault]:
         """Return why the story would not be taken."""
         words = "a story is one image or one video"
-        found = media_faults(content, 1, ("image", "video"), words)
+        found = media_faults(content, 1, ("image", "video"), words) + _type_faults(content)
         if not content.media:
             found.append(Fault("media", words))
         if content.text:
@@ -79,6 +80,15 @@ class Stories:
     def publish(self, run: Run) -> Published:
         """Publish the story."""
         return _publish(run, [], _story(run.content))
+
+
+def _type_faults(content: Content) -> list[Fault]:
+    """Return the faults of images that are not JPEG, which is all that Instagram takes."""
+    return [
+        Fault(f"media/{number}", f"Instagram takes JPEG images, and this is {one.content_type}")
+        for number, one in enumerate(content.media)
+        if one.kind == "image" and one.content_type not in ("", "image/jpeg")
+    ]
 
 
 def _comment_faults(content: Content) -> list[Fault]:

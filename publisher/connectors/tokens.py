@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
+
 import jobs
 from jobs import http
 from publisher import config
 from publisher.clock import now
 from publisher.errors import ProviderError, Unclear
-from publisher.models import Account, Channel
+from publisher.models import Account, Channel, Refusal
 
 AHEAD = timedelta(minutes=5)
 FIELDS = ("token", "refresh_token", "expires_at")
@@ -52,7 +54,22 @@ def renew(account: Account) -> bool:
         http.refresh_once(account, _exchange if is_meta else _ask, fields=FIELDS)
     except (Unclear, http.HttpError) as error:
         raise ProviderError("retry", f"refresh: {_words(error)}") from error
+    except ProviderError as error:
+        if error.scope == "kind":
+            _report(account.channel, error.code)
+        raise
+    Refusal.objects.filter(channel=account.channel).delete()
     return True
+
+
+def _report(channel: str, code: str) -> None:
+    """Note that the provider refuses this project's own client, and publish it once."""
+    with transaction.atomic():
+        values = {"code": code[:100]}
+        _, is_new = Refusal.objects.get_or_create(channel=channel, defaults=values)
+        if is_new:
+            payload = {"channel": channel, "code": code}
+            jobs.emit("publisher.client.refused", payload, key=f"client:{channel}")
 
 
 def _words(error: Exception) -> str:

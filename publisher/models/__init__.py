@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from publisher.models.assets import Asset
-from publisher.models.planning import Approval, Comment, Member, Plan, PlanVersion, Slot
-from publisher.models.publishing import Account, Brand, Channel, Publication, PublicationEvent
+from publisher.models.planning import (
+    Approval,
+    Comment,
+    Member,
+    Plan,
+    PlanVersion,
+    Slot,
+    Template,
+)
+from publisher.models.publishing import (
+    Account,
+    Brand,
+    Channel,
+    Publication,
+    PublicationEvent,
+    Refusal,
+)
 
 __all__ = [
     "Account",
@@ -18,5 +33,7 @@ __all__ = [
     "PlanVersion",
     "Publication",
     "PublicationEvent",
+    "Refusal",
     "Slot",
+    "Template",
 ]

@@ -39,11 +39,16 @@ class Asset(models.Model):
     seconds = models.FloatField(_("length in seconds"), default=0)
     created_by = models.CharField(_("created by"), max_length=200)
     created_at = models.DateTimeField(_("created"), db_default=Now())
+    used_at = models.DateTimeField(_("last used"), db_default=Now())
+    """When a post or a plan with it was last stored, or has ended."""
 
     class Meta:
         verbose_name = _("asset")
         verbose_name_plural = _("assets")
-        indexes = [models.Index(fields=["-created_at", "id"], name="publisher_asset_newest")]
+        indexes = [
+            models.Index(fields=["-created_at", "id"], name="publisher_asset_newest"),
+            models.Index(fields=["used_at", "id"], name="publisher_asset_used"),
+        ]
 
     def __str__(self) -> str:
         return self.name

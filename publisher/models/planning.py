@@ -43,6 +43,32 @@ class Member(models.Model):
         return f"{self.user} ({self.get_role_display()})"
 
 
+class Template(models.Model):
+    """A text with placeholders, from which plans of a brand begin."""
+
+    objects: ClassVar[models.Manager[Template]] = models.Manager()
+
+    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    brand = models.ForeignKey(Brand, models.PROTECT, related_name="templates")
+    tenant = models.CharField(_("tenant"), max_length=80, editable=False)
+    name = models.CharField(_("name"), max_length=150)
+    content = models.JSONField(_("content"), default=dict)
+    """As the content of a plan."""
+    created_by = models.CharField(_("created by"), max_length=200)
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+
+    class Meta:
+        verbose_name = _("template")
+        verbose_name_plural = _("templates")
+        constraints = [
+            models.UniqueConstraint(fields=["brand", "name"], name="publisher_template_once")
+        ]
+        indexes = [models.Index(fields=["-created_at", "id"], name="publisher_template_newest")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Plan(models.Model):
     """A post for one or more channels, from its draft until it has appeared."""
 

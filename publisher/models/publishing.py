@@ -38,6 +38,8 @@ class Brand(models.Model):
     name = models.CharField(_("name"), max_length=150)
     tenant = models.CharField(_("tenant"), max_length=80, unique=True, editable=False)
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
+    posting_times = models.JSONField(_("posting times"), default=list, blank=True)
+    """Such as ``[{"time": "09:00", "days": [1, 2]}]``: 0 is Sunday, no days are every day."""
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:
@@ -94,6 +96,25 @@ class Account(models.Model):
     def limit_key(self) -> str:
         """Return the key of its limits."""
         return f"publisher:{self.pk}"
+
+
+class Refusal(models.Model):
+    """A channel whose provider refuses this project's own client; its posts wait meanwhile."""
+
+    objects: ClassVar[models.Manager[Refusal]] = models.Manager()
+
+    channel = models.CharField(
+        _("channel"), primary_key=True, max_length=64, choices=Channel.choices
+    )
+    code = models.CharField(_("error"), max_length=100)
+    since = models.DateTimeField(_("since"), db_default=Now())
+
+    class Meta:
+        verbose_name = _("refused client")
+        verbose_name_plural = _("refused clients")
+
+    def __str__(self) -> str:
+        return f"{self.get_channel_display()}: {self.code}"
 
 
 class Publication(models.Model):

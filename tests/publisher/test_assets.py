@@ -201,7 +201,8 @@ def test_an_image_is_copied_from_an_address(caller: Caller, store: blobs.Store, 
 
 
 def asset(brand: Brand, store: blobs.Store, data: bytes) -> Asset:
-    kind = {"content_type": "image/png", "name": "a.png", "size": len(data)}
+    content_type = sniffing.sniff(io.BytesIO(data)).content_type
+    kind = {"content_type": content_type, "name": "a", "size": len(data)}
     made = asset_verbs.upload("acme", by="ada", alt_text="Bread", **kind)  # type: ignore[arg-type]
     row = Asset.objects.get(pk=made["id"])
     store.write(row.blob, data)
@@ -216,7 +217,7 @@ def posted(row: Asset) -> Content:
 def test_a_provider_gets_a_signed_address(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store, standin: Standin
 ) -> None:
-    row = asset(brand, store, png())
+    row = asset(brand, store, jpeg())
     made = services.enqueue(accounts["meta_instagram"], posted(row)).row
     [kept] = made.content["media"]
     assert (kept["checksum"], kept["alt_text"], kept.get("url", "")) == (row.sha256, "Bread", "")
@@ -230,7 +231,7 @@ def test_a_provider_gets_a_signed_address(
     assert url.startswith("https://posts.acme.test/")
     there = urlsplit(url)
     answer: Any = Client().get(f"{there.path}?{there.query}")
-    assert b"".join(answer.streaming_content) == png()
+    assert b"".join(answer.streaming_content) == jpeg()
     assert Client().get(there.path).status_code in (400, 403, 404)
 
 
@@ -239,23 +240,34 @@ def test_an_asset_is_checked_again_before_it_is_published(
     change: str, accounts: dict[str, Account], brand: Brand, store: blobs.Store, settings: Any,
     standin: Standin,
 ) -> None:  # fmt: skip
-    row = asset(brand, store, png())
+    row = asset(brand, store, jpeg())
     services.enqueue(accounts["meta_instagram"], posted(row))
     if change == "no address":
         settings.PUBLISHER = {**settings.PUBLISHER, "PUBLIC_URL": ""}
     else:
         store.delete(row.blob)
         if change == "other bytes":
-            store.write(row.blob, jpeg())
+            store.write(row.blob, png())
     run_jobs(["publisher"])
     found = Publication.objects.get()
     assert (found.status, found.reason) == ("failed", "permanent") and not standin.posts["user"]
 
 
+@pytest.mark.parametrize("channel", ["meta_instagram", "meta_instagram_stories"])
+def test_instagram_takes_no_image_but_jpeg(
+    channel: str, accounts: dict[str, Account], brand: Brand, store: blobs.Store
+) -> None:
+    row = asset(brand, store, png())
+    post = factories.post(channel, media=[{"asset": str(row.pk)}])
+    with pytest.raises(Refused, match="takes JPEG images, and this is image/png"):
+        services.enqueue(accounts[channel], post)
+    services.enqueue(accounts["meta_facebook"], posted(row))
+
+
 def test_the_asset_of_another_brand_is_none(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store, caller: Caller
 ) -> None:
-    row = asset(brand, store, png())
+    row = asset(brand, store, jpeg())
     other = services.create_brand("other", "Other")
     Asset.objects.filter(pk=row.pk).update(brand=other, tenant=other.tenant)
     body = {"channel": "meta_instagram", "payload": {"media": [{"asset": str(row.pk)}]}}
@@ -275,7 +287,7 @@ def test_the_asset_of_another_brand_is_none(
 def test_the_same_bytes_are_the_same_post(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store
 ) -> None:
-    one, other = asset(brand, store, png()), asset(brand, store, png())
+    one, other = asset(brand, store, jpeg()), asset(brand, store, jpeg())
     moment = services.until_from_now()
     first = services.schedule(accounts["meta_instagram"], posted(one), moment)
     again = services.schedule(accounts["meta_instagram"], posted(other), moment)

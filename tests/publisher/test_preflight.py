@@ -51,8 +51,8 @@ def test_warnings_do_not_block(caller: Caller, brand: Brand, settings: Any, tmp_
     settings.JOBS = {**settings.JOBS, "BLOBS": {"STORE": "local", "ROOT": str(tmp_path)}}
     settings.PUBLISHER = {**settings.PUBLISHER, "PUBLIC_URL": "https://posts.acme.test"}
     wide = Asset.objects.create(
-        brand=brand, tenant=brand.tenant, name="wide.png", size=9, kind="image", is_ready=True,
-        content_type="image/png", width=300, height=100, created_by="ada",
+        brand=brand, tenant=brand.tenant, name="wide.jpg", size=9, kind="image", is_ready=True,
+        content_type="image/jpeg", width=300, height=100, created_by="ada",
     )  # fmt: skip
     content = {
         "caption": "x" * 1761,

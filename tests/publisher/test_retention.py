@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -10,12 +12,16 @@ from django.test import Client
 
 import jobs
 from config.standins.publisher import Standin
+from jobs import blobs
 from jobs.testing import freeze_clock, run_jobs
-from publisher import clock, retention, services, verbs
+from publisher import clock, plan_verbs, retention, services, template_verbs, verbs
+from publisher.content import Content
 from publisher.errors import Refused
-from publisher.models import Account, Publication
+from publisher.models import Account, Asset, Publication
 from tests.publisher import factories
+from tests.publisher.test_assets import store
 
+__all__ = ["store"]  # a fixture
 pytestmark = pytest.mark.django_db
 
 
@@ -113,3 +119,76 @@ def test_a_failed_post_whose_text_is_gone_cannot_be_replayed(
         with pytest.raises(Refused, match="too old"):
             verbs.replay(row.pk, by="tests", reason="again")
     assert not jobs.Job.objects.filter(kind="publisher.meta_facebook", state="pending").exists()
+
+
+def sweep_assets(chunk: int = 2) -> int:
+    return sum(one["assets deleted"] for one in retention.trim_assets(False, chunk))
+
+
+def test_an_asset_goes_with_its_bytes_seven_days_after_its_last_use(
+    accounts: dict[str, Account], store: blobs.Store, standin: Standin
+) -> None:
+    account = accounts["meta_facebook"]
+    brand = account.brand
+
+    def asset(name: str) -> Asset:
+        row = Asset.objects.create(
+            brand=brand, tenant=brand.tenant, name=name, size=3, content_type="image/jpeg",
+            kind="image", is_ready=True, sha256=hashlib.sha256(b"abc").hexdigest(),
+        )  # fmt: skip
+        store.write(row.blob, b"abc")
+        return row
+
+    def post(row: Asset, **how: Any) -> Publication:
+        content = {"caption": row.name, "media": [{"asset": row.pk}]}
+        return services.enqueue(account, Content.model_validate(content), **how).row
+
+    with freeze_clock() as time:
+        unused, sent, waiting, planned, kept = (
+            asset(name) for name in ("unused", "sent", "waiting", "planned", "kept")
+        )
+        late = asset("late")
+        media = {"media": [{"asset": str(planned.pk)}]}
+        content = {"overrides": {"meta_facebook": media}}
+        plan_verbs.create_with("acme", "Plan", content, [], by="ada")
+        media = {"media": [{"asset": str(kept.pk)}]}
+        template_verbs.create_with("acme", "News", media, by="ada")
+        post(waiting, run_at=clock.now() + timedelta(days=30))
+        time.tick(5 * 86_400)
+        done = post(sent)
+        run_jobs(["publisher"])
+        done.refresh_from_db()
+        assert done.status == "completed"
+        time.tick(3 * 86_400)
+        assert list(retention.trim_assets(True, 2)) == [{"assets deleted": 2}]
+        assert (sweep_assets(chunk=1), sweep_assets()) == (2, 0)
+        left = {row.name for row in Asset.objects.all()}
+        assert left == {"sent", "waiting", "planned", "kept"}
+        assert store.head(unused.blob) is None and store.head(sent.blob) is not None
+        with pytest.raises(Refused, match="no such asset"):
+            post(late)
+        time.tick(5 * 86_400)
+        assert sweep_assets() == 1 and store.head(sent.blob) is None
+        assert store.head(waiting.blob) is not None
+
+
+def test_a_post_whose_asset_was_deleted_is_not_replayed(
+    accounts: dict[str, Account], store: blobs.Store, standin: Standin
+) -> None:
+    account = accounts["meta_facebook"]
+    row = Asset.objects.create(
+        brand=account.brand, tenant=account.tenant, name="a", size=3, content_type="image/jpeg",
+        kind="image", is_ready=True, sha256="0" * 64,
+    )  # fmt: skip
+    content = {"caption": "x", "media": [{"asset": row.pk}]}
+    with freeze_clock() as time:
+        post = services.enqueue(account, Content.model_validate(content)).row
+        run_jobs(["publisher"])
+        post.refresh_from_db()
+        assert post.reason == "permanent"  # its bytes are not what they were
+        time.tick(8 * 86_400)
+        assert sweep_assets() == 1
+        with pytest.raises(Refused, match="has been deleted"):
+            verbs.replay(post.pk, by="ann", reason="again")
+    post.refresh_from_db()
+    assert post.status == "failed"

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.core import mail
 
 from config.standins.publisher import Standin
 from jobs.testing import emitted, freeze_clock, run_jobs
-from publisher import clock, services
-from publisher.models import Account, Publication
+from publisher import alerts, clock, services
+from publisher.models import Account, Publication, Refusal
 from tests.publisher import factories
 from tests.publisher.test_publishing import publish
 
@@ -89,13 +91,30 @@ def test_a_lost_answer_with_a_rotated_token_asks_to_reconnect_once(
 def test_our_own_wrong_secret_holds_posts_and_disconnects_nobody(
     accounts: dict[str, Account], standin: Standin
 ) -> None:
+    """Staff are mailed once, the alerts say why posts wait, and all follow once it is mended."""
+    boss = User.objects.create_superuser("boss", "boss@acme.test")
+    User.objects.create_user("writer", "writer@acme.test", is_staff=True)
     account = accounts["google_business"]
     standin.expired.add("token-0")
     standin.refuses_client = True
-    row = publish(account, 120)
+    row = publish(account, 1200)
     account.refresh_from_db()
     assert (row.status, row.attempts, account.status) == ("pending", 1, "connected")
     assert not emitted("publisher.account.needs_reconnect")
+    assert len(emitted("publisher.client.refused")) == 1
+    run_jobs(["publisher:mail"])
+    [letter] = mail.outbox
+    assert letter.to == [boss.email] and "GOOGLE_CLIENT_SECRET" in letter.body
+    assert "invalid_client" in letter.body and "Google Business Profile" in str(letter.subject)
+    found = alerts.daily(Account.objects.all())
+    assert ("client_refused", account.pk) in [(one.kind, one.account) for one in found]
+    standin.refuses_client = False
+    with freeze_clock() as time:
+        time.tick(1800)
+        run_jobs(["publisher"])
+    row.refresh_from_db()
+    assert row.status == "completed" and not Refusal.objects.exists()
+    assert not alerts.daily(Account.objects.all())
 
 
 @pytest.mark.usefixtures("_of_meta")

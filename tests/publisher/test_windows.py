@@ -9,7 +9,7 @@ import pytest
 
 from config.standins.publisher import Standin
 from jobs.testing import freeze_clock, run_jobs
-from publisher import services, windows
+from publisher import services, times, windows
 from publisher.models import Account, Brand, Publication
 from tests.publisher import factories
 
@@ -32,7 +32,7 @@ def closed_minutes(account: Account, midnight: datetime) -> list[datetime]:
     """Every quarter of an hour from eight in the evening before that is closed."""
     begin = midnight.astimezone(ZoneInfo("UTC")) - timedelta(hours=4)
     moments = [begin + timedelta(minutes=15 * n) for n in range(4 * 14)]
-    return [one for one in moments if services.test(account, one).in_blackout]
+    return [one for one in moments if times.test(account, one).in_blackout]
 
 
 @pytest.mark.parametrize(("midnight", "hours"), [(SPRING, 7), (AUTUMN, 9)])
@@ -45,7 +45,7 @@ def test_a_night_ends_by_the_clock_on_the_wall(
     assert found[0].astimezone(ROME).hour == 22
     last = found[-1].astimezone(ROME)
     assert (last.hour, last.minute) == (5, 45)
-    [after] = {services.test(accounts["meta_facebook"], one).next_possible for one in found[:3]}
+    [after] = {times.test(accounts["meta_facebook"], one).next_possible for one in found[:3]}
     assert after is not None and after.astimezone(ROME).hour == 6
 
 
