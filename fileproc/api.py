@@ -15,7 +15,7 @@ from django.utils import timezone
 from ninja import Field, Query, Schema, Status
 from ninja.router import Router
 
-from fileproc import embedding, names, schemas, states, upkeep
+from fileproc import config, embedding, names, schemas, states, upkeep
 from fileproc.api_verbs import section
 from fileproc.clock import now
 from fileproc.errors import Refused
@@ -188,8 +188,8 @@ def confirm(
 
 
 def _heads(request: HttpRequest, batch_id: UUID, body: Any, asked: Any) -> confirming.Heads:
-    if len(body.files) > schemas.FILES_LIMIT:
-        raise Refused("BATCH_TOO_LARGE", f"at most {schemas.FILES_LIMIT} files", "files")
+    if len(body.files) > config.FILES_LIMIT:
+        raise Refused("BATCH_TOO_LARGE", f"at most {config.FILES_LIMIT} files", "files")
     ids = [one.fileId for one in body.files]
     return confirming.heads(owner_of(request, asked.owner), batch_id, ids)
 
