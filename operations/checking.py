@@ -11,13 +11,13 @@ from django.utils import timezone
 
 import jobs
 from jobs import flow
-from operations import payloads, running, states, writes
+from operations import endings, payloads, running, states, writes
 from operations.errors import ErpUnreachable, LoginRefused
 from operations.models import Agent, Login, Operation, Phase
 
-EVERY = 300
-"""Seconds between two questions while the ERP is away."""
 BY = "check"
+NOT_SAVED = "not_saved"
+"""The error of a write that the ERP turned out not to have."""
 
 
 def check(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def check(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
         with running.session(ctx, row.agent) as erp:
             answer = writes.probe(erp, str(row.pk))
     except ErpUnreachable as error:
-        raise jobs.Snooze(EVERY, error.code) from None
+        raise jobs.Snooze(endings.EVERY, error.code) from None
     if isinstance(answer, jobs.effects.Unknown):
         return {"found": None}
     with transaction.atomic():
@@ -74,6 +74,9 @@ def saved(row: Operation, erp_id: str, by: Any, reason: str) -> None:
 
 def not_saved(row: Operation, by: Any, reason: str) -> None:
     """Decide that the ERP does not have a doubtful write: the operation ends."""
+    name = by if isinstance(by, str) else by.name
+    code = NOT_SAVED if row.error_code in ("", Phase.IN_DOUBT) else row.error_code
+    endings.finish(row, Phase(row.wanted_end or Phase.FAILED), code, by=name, why=reason)
     jobs.effects.resolve_doubt(row.pk, writes.EFFECT, "did_not_happen", by=by, reason=reason)
 
 

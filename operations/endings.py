@@ -9,7 +9,7 @@ from django.utils import timezone
 
 import jobs
 from jobs.models import Effect
-from operations import checking, mirror, order, payloads, states
+from operations import mirror, order, payloads, states
 from operations.models import Operation, Outcome, Phase, SyncRun
 from operations.services import syncs
 from operations.table import Family
@@ -17,6 +17,8 @@ from operations.writes import EFFECT
 
 BY = "jobs"
 CHECK_PRIORITY = 100
+EVERY = 300
+"""Seconds between two questions while the ERP is away."""
 
 
 def close(ended: jobs.types.Ended) -> None:
@@ -36,7 +38,7 @@ def close(ended: jobs.types.Ended) -> None:
             row.save(update_fields=["error_code"])
         if not row.awaits_decision:
             # What ran out of time may do better at once; what failed waits a little.
-            check(row, 0 if code in ("timeout", "cancelled") else checking.EVERY)
+            check(row, 0 if code in ("timeout", "cancelled") else EVERY)
         return
     end = Phase.CANCELLED if ended.state == jobs.JobState.CANCELLED else Phase.FAILED
     effect = ended.effects.get(EFFECT, "failed")
@@ -56,7 +58,8 @@ def _walk(row: Operation, path: list[Phase], **fields: Any) -> None:
         return
     if row.phase == path[0] or row.phase == Phase.IN_DOUBT:
         path = path[1:]
-    states.operation.walk(row, path, by=BY, **fields)
+    why = fields["error_code"] if fields["error_code"] != Phase.IN_DOUBT else ""
+    states.operation.walk(row, path, by=BY, why=why, **fields)
 
 
 def _outcome(row: Operation) -> str:
@@ -64,12 +67,12 @@ def _outcome(row: Operation) -> str:
     return str(found["id"])
 
 
-def finish(row: Operation, to: Phase, code: str) -> None:
+def finish(row: Operation, to: Phase, code: str, by: str = BY, why: str = "") -> None:
     """Move an operation to an end at which nothing was saved."""
     known = row.error_code if row.error_code and row.phase != Phase.IN_DOUBT else code
     is_cancelled = to == Phase.CANCELLED
     states.operation.move(
-        row, to, by=BY, why=code if is_cancelled else known,
+        row, to, by=by, why=why or (code if is_cancelled else known),
         error_code="" if is_cancelled else known[:60], ended_at=timezone.now(), wanted_end="",
     )  # fmt: skip
     if row.spec.family is Family.SYNC:

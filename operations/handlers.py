@@ -52,7 +52,7 @@ for _spec in OPERATIONS.values():
 
 @jobs.handler(
     payloads.CheckTask, queue="erp-write", internal=True, preempts=True, max_attempts=20,
-    backoff=Fixed(checking.EVERY), timeout=60,
+    backoff=Fixed(endings.EVERY), timeout=60,
 )  # fmt: skip
 def check_write(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
     """Ask the ERP about a write whose outcome is unknown."""

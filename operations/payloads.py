@@ -59,6 +59,9 @@ _WORDS = {
     "missing": "is required",
     "extra_forbidden": "is not a field of this type",
     "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "too_long": "may have at most {max_length} entries",
+    "string_too_long": "may have at most {max_length} characters",
     "string_pattern_mismatch": "may only have letters, digits and the characters . / _ -",
 }
 """Messages for mistakes whose own describe a schema."""
@@ -242,7 +245,7 @@ def _escaped(part: int | str) -> str:
 
 def _words(problem: Any) -> str:
     if problem["type"] in _WORDS:
-        return _WORDS[problem["type"]]
+        return _WORDS[problem["type"]].format(**problem.get("ctx", {}))
     text: str = problem["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
 

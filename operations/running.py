@@ -147,8 +147,11 @@ def attempt(ctx: jobs.Context, row: Operation) -> Iterator[None]:
         elif ctx.signal.reason == "shutdown":
             _put_back(ctx, row, "released")
         raise stop
-    except (jobs.Snooze, jobs.effects.CircuitOpen):
-        _put_back(ctx, row, "held")
+    except jobs.effects.CircuitOpen as held:
+        _put_back(ctx, row, held.words(held.name))
+        raise
+    except jobs.Snooze as held:
+        _put_back(ctx, row, str(held))
         raise
     except ErpRefused as error:
         _note(ctx, row, error)
@@ -157,8 +160,8 @@ def attempt(ctx: jobs.Context, row: Operation) -> Iterator[None]:
         _note(ctx, row, error)
         try:
             breaker(row.agent_id).raise_if_open()
-        except jobs.effects.CircuitOpen:
-            _put_back(ctx, row, "held")
+        except jobs.effects.CircuitOpen as held:
+            _put_back(ctx, row, held.words(held.name))
             raise
         if not ctx.is_last_attempt:
             _put_back(ctx, row, error.code)

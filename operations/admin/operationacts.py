@@ -64,7 +64,7 @@ class StopForm(Reason):
     """Form to choose a type of operation."""
 
     type = forms.ChoiceField(
-        label=gettext_lazy("Type"), choices=[(type, type) for type in OPERATIONS]
+        label=gettext_lazy("Type"), choices=[("", "—"), *((type, type) for type in OPERATIONS)]
     )
 
 

@@ -74,7 +74,8 @@ def status_of(row: Operation) -> dict[str, Any]:
     """Return an operation with its progress, its steps and why it waits."""
     job = jobs.Job.objects.filter(pk=row.pk).first()
     waits = jobs.explain(row.pk).words if row.phase == Phase.QUEUED and job else ""
-    progress: Any = (job.progress if job else None) or {}
+    # While it waits, its job still shows how far an earlier attempt came.
+    progress: Any = (job.progress if job and row.phase != Phase.QUEUED else None) or {}
     done, total = progress.get("done"), progress.get("total")
     return {
         **shown(row),

@@ -95,6 +95,9 @@ def test_the_erp_does_not_have_it(erp: Erp, agent: Agent, decide: Decide) -> Non
         work(clock)
         row = fetch(row.pk)
         assert (row.phase, row.erp_id, writes(erp)) == (Phase.FAILED, "", 1)
+        last = row.steps.latest("id")
+        assert (row.error_code, last.phase, last.why) == ("not_saved", "failed", "asked them")
+        assert last.by not in ("", "jobs", "check")  # a person's decision, not a finding
         assert not Order.objects.filter(deleted_at=None).exists()
         assert Audit.objects.get(action="operation.resolve").reason == "asked them"
         # Nothing was saved, so it may be submitted once more.

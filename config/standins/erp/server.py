@@ -27,7 +27,7 @@ FAULTS = (
     "garbage", "garbage_after_save", "no_id", "redirect", "slow_write", "truncated",
     "empty", "wrong_trailer", "changed_columns", "duplicated", "bad_row", "slow_export",
     "one_line", "html_as_pdf", "wrong_total", "expire_session", "hang_write", "hang_after_save",
-    "hang_read", "hang_export", "drop_read",
+    "hang_read", "hang_export", "drop_read", "cannot_search",
 )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "operations":
             return self._write(agent, rest[0], body)
         if what == "find":
-            if not self.erp.can_search:
+            if not self.erp.can_search or self.erp.meets(agent, "cannot_search"):
                 return self._json({"code": "search_unavailable"}, 501)
             return self._json(self.erp.book.find(query["reference"]))
         if what in ("orders", "customers"):
