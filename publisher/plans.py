@@ -252,25 +252,24 @@ def schedule(plan: Plan, *, by: str, at_once: bool = False) -> None:
     is_open = [slot for slot in slots if not slot.is_closed]
     if not is_open:
         raise refused("every slot has been published", "slots")
-    if at_once:
-        _bring_forward(is_open)
+    seen = Counter[Any]()
     for number, slot in enumerate(slots):
         if slot in is_open:
+            if at_once:
+                _bring_forward(slot, seen[slot.account_id])
+                seen[slot.account_id] += 1
             found.within(f"slots/{number}", lambda slot=slot: _publish(slot, version, draft))
     if found.faults:
         raise Refused(found.code, *found.faults)
     machine.move(plan, Status.SCHEDULED, by=by)
 
 
-def _bring_forward(slots: Iterable[Slot]) -> None:
-    """Move slots to now, those of one account a second apart."""
-    second, seen = now().replace(microsecond=0) + timedelta(seconds=1), Counter[Any]()
-    for slot in slots:
-        at = second + timedelta(seconds=seen[slot.account_id])
-        seen[slot.account_id] += 1
-        moment = localtime.read(at.isoformat(), slot.zone)
-        slot.at, slot.local_time, slot.note, slot.publish_until = at, moment.local, "", None
-        slot.save()
+def _bring_forward(slot: Slot, others: int) -> None:
+    """Move a slot to now, a second after each of the others of its account."""
+    at = now().replace(microsecond=0) + timedelta(seconds=2 + others)
+    moment = localtime.read(at.isoformat(), slot.zone)
+    slot.at, slot.local_time, slot.note, slot.publish_until = at, moment.local, "", None
+    slot.save()
 
 
 def _publish(slot: Slot, version: PlanVersion, draft: Draft) -> None:

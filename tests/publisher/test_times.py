@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -10,7 +11,7 @@ from django.test import Client
 from config.standins.publisher import Standin
 from jobs import flow
 from jobs.testing import freeze_clock, run_jobs
-from publisher import brand_verbs, clock, plan_verbs, times, windows
+from publisher import brand_verbs, clock, plan_verbs, services, times, windows
 from publisher.errors import Refused
 from publisher.models import Account, Brand, Plan, Slot
 from tests.api.conftest import Caller
@@ -91,11 +92,29 @@ def test_a_plan_is_published_at_once(accounts: dict[str, Account], standin: Stan
     with freeze_clock(MONDAY) as moment:
         plan_id = approved("meta_facebook", "google_business", at="2031-06-01T10:00")
         plan_verbs.schedule(plan_id, by="ada", at_once=True)
-        moment.tick(2)
+        moment.tick(3)
         run_jobs(["publisher"])
         relay()
         assert Plan.objects.get(pk=plan_id).status == "published"
-        assert (clock.now() - slot_of(plan_id).at).total_seconds() <= 2
+        assert (clock.now() - slot_of(plan_id).at).total_seconds() <= 3
+
+
+def test_publishing_at_once_may_take_its_time(
+    accounts: dict[str, Account], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slot is brought forward when its turn comes, so that none lies in the past by then."""
+    plan_id = approved("meta_facebook", "wordpress_blog", "google_business", at="2031-06-01T10:00")
+    with freeze_clock(MONDAY) as moment:
+        real = services.schedule
+
+        def slow(*args: Any, **how: Any) -> services.Enqueued:
+            made = real(*args, **how)
+            moment.tick(5)
+            return made
+
+        monkeypatch.setattr(services, "schedule", slow)
+        plan_verbs.schedule(plan_id, by="ada", at_once=True)
+    assert Plan.objects.get(pk=plan_id).status == "scheduled"
 
 
 def test_a_window_of_a_brand_closes_that_brand_alone(accounts: dict[str, Account]) -> None:
