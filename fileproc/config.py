@@ -53,6 +53,8 @@ class Settings:
     """Starts of each stage; an idle stage may use up a minute's worth at once."""
     OWNER_EXTRACTS: int = 4
     """Extractions of one owner at once."""
+    OWNER_EMBEDS: int = 3
+    """Documents of one owner that are embedded at once."""
     FILE_BYTES: int = 100 * 1024**2
     """Size of the largest file."""
     QUOTA_BYTES: int = 10 * 1024**3
@@ -96,6 +98,7 @@ def _problems(s: Settings) -> list[str]:
         found.append(f"FILEPROC['EMBEDDER'] must be one of {', '.join(EMBEDDERS)}")
     least = {
         "CHUNK_TOKENS": 0, "CHUNK_OVERLAP": -1, "PERMANENT_ATTEMPTS": 1, "OWNER_EXTRACTS": 1,
+        "OWNER_EMBEDS": 1,
         "FILE_BYTES": 1, "QUOTA_BYTES": 0, "QUOTA_BATCHES": 0,
     }  # fmt: skip
     numbers: dict[str, Any] = {name: getattr(s, name) for name in least}

@@ -29,7 +29,7 @@ def enqueue(files: Iterable[File], first: Stage = Stage.EXTRACT) -> None:
             drafts.append(
                 jobs.Draft(
                     payload, job_id=job_id, tenant=file.owner, after=list(before),
-                    on_parent_failure="wait", limit_key=file.owner if stage == "extract" else "",
+                    on_parent_failure="wait", limit_key="" if stage == Stage.CHUNK else file.owner,
                     correlation_id=str(file.batch_id),
                 )
             )  # fmt: skip

@@ -145,7 +145,11 @@ def chunk(ctx: jobs.Context, payload: Chunking) -> str:
     return f"{len(rows)} chunks"
 
 
-@jobs.handler(Embed, **_options("embed", 3, 60 + max(LEAST_EMBED, config.CHUNKS_LIMIT * PER_CHUNK)))
+@jobs.handler(
+    Embed,
+    **_options("embed", 3, 60 + max(LEAST_EMBED, config.CHUNKS_LIMIT * PER_CHUNK)),
+    per_key=jobs.Limit(at_once=_SETTINGS.OWNER_EMBEDS),
+)
 def embed(ctx: jobs.Context, payload: Embed) -> str:
     """Embed the chunks of a file and make it ready, in one transaction."""
     file = stages.begin(ctx, payload.file_id, Stage.EMBED)

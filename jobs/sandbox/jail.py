@@ -25,6 +25,8 @@ from typing import Any
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _READ_FILE, _READ_DIR, _WRITE_FILE = 1 << 2, 1 << 3, 1 << 1
+NICER = 10
+"""How much lower its priority is: workers and web servers go first."""
 _TOO_NEW = 0x40000000
 """Numbers of system calls above this are those of the x32 ABI, which no filter here knows."""
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
@@ -92,6 +94,8 @@ def _limit(task: dict[str, Any]) -> None:
         "RLIMIT_NPROC": (0, 0),
     }
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(NICER)
     for name, values in limits.items():
         with contextlib.suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), values)

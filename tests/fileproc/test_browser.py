@@ -50,7 +50,7 @@ def log_in(page: Page, site: Site) -> None:
     [
         pytest.param(1440, 60, marks=pytest.mark.browser),
         pytest.param(390, 60, marks=pytest.mark.browser),
-        pytest.param(1440, 600, marks=pytest.mark.soak),
+        pytest.param(1440, 600, marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
     ],
 )
 def test_a_folder_is_uploaded_again_after_a_reload_and_searched(

@@ -116,6 +116,16 @@ def test_concurrency_and_rates(payload: Any, at_once: int, rate: int) -> None:
     assert limit.rate is not None and limit.rate.per_second * 60 == pytest.approx(rate)
 
 
+def test_one_owner_leaves_slots_to_others() -> None:
+    """An owner with large documents holds at most half of the slots, rounded up."""
+    upload(("a.txt", b"words"), owner="acme")
+    keys = dict(Job.objects.filter(tenant="acme").values_list("kind", "limit_key"))
+    for payload, most in ((Extract, 4), (Embed, 3)):
+        limit = options(payload).per_key
+        assert limit is not None and limit.at_once == most
+        assert keys[str(payload.kind)] == "acme"
+
+
 def test_the_queues_have_their_names() -> None:
     """ "BATCH_COMPLETION: 'batch-completion', DLQ: 'dead-letter-queue'"."""
     assert options(BatchCompleted).queue == options(BatchProgress).queue == "batch-completion"

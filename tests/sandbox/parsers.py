@@ -21,6 +21,10 @@ def words(file: BinaryIO) -> dict[str, Any]:
     return {"words": file.read().decode().split()}
 
 
+def priority(file: BinaryIO) -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
 def fails(file: BinaryIO) -> None:
     raise ValueError("page 3 is broken")
 
@@ -162,6 +166,7 @@ def recursion(file: BinaryIO) -> None:
 ACTS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
+        priority,
         words, fails, echoes, unstorable, reads, lists, writes, changes_mode, removes, truncates,
         connects, forks, executes, kills, sends_thread_signal, limits_others, traces, environment,
         changes_groups, eats_memory, spins, sleeps, huge, aborts, segfaults, ends, says, deep,

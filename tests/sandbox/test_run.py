@@ -50,6 +50,11 @@ def test_what_the_parser_returns_is_the_value(run: Run) -> None:
     assert found.cpu > 0 and found.memory > 1024**2
 
 
+def test_a_parser_lets_everything_else_go_first(run: Run) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert run("priority").value == min(own + jail.NICER, 19)
+
+
 def test_an_open_file_is_read_from_its_beginning(file: Path) -> None:
     with file.open("rb") as opened:
         opened.read()
