@@ -75,7 +75,7 @@ class CursorRefused(VenueError):
 
 
 class Limited(VenueError):
-    """The venue asks to wait so many seconds."""
+    """The venue asks to wait for a number of seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__("VENUE_LIMITED")

@@ -123,7 +123,7 @@ def _wait(ctx: jobs.Context, row: ImportRun) -> None:
 
 
 def _restart(ctx: jobs.Context, row: ImportRun) -> None:
-    """Begin anew at ``since``; fills that are stored stay stored."""
+    """Start again at ``since``; fills that are stored stay stored."""
     if row.restarts >= RESTARTS:
         _give_up(ctx, row, "CURSOR_REFUSED")
     row.cursor, row.mark, row.restarts = "", "", row.restarts + 1

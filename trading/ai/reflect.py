@@ -34,7 +34,7 @@ TONES = ("supportive", "strict")
 
 
 def insight(label: str, features: Mapping[str, Any], tone: str, most: int) -> str:
-    """Return the sentence, of at most so many characters."""
+    """Return the sentence, of at most that many characters."""
     shown = {name: _figure(features.get(name)) for name in _FIGURES}
     text = _TEXTS[label, tone].format(**shown)
     if len(text) <= most:

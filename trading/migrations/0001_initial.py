@@ -120,7 +120,10 @@ class Migration(migrations.Migration):
                     "created_at",
                     models.DateTimeField(db_default=trading.clock.Now(), verbose_name="written"),
                 ),
-                ("delivered_at", models.DateTimeField(blank=True, null=True, verbose_name="told")),
+                (
+                    "delivered_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="published"),
+                ),
                 (
                     "user",
                     models.ForeignKey(
@@ -148,9 +151,9 @@ class Migration(migrations.Migration):
                             ("FETCH_PAGE", "fetching"),
                             ("NORMALIZE", "reading"),
                             ("UPSERT", "storing"),
-                            ("EMIT_PROGRESS", "telling"),
+                            ("EMIT_PROGRESS", "publishing"),
                             ("RETRY", "waiting to retry"),
-                            ("SCORE_ENQUEUE", "asking for a score"),
+                            ("SCORE_ENQUEUE", "enqueueing the labelling"),
                             ("DONE", "done"),
                             ("FAILED", "failed"),
                         ],
@@ -244,7 +247,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("avoidSpikeOverPct", "do not buy after a spike"),
-                            ("minHoldHours", "hold at least so long"),
+                            ("minHoldHours", "hold for a minimum time"),
                         ],
                         max_length=30,
                         verbose_name="rule",
@@ -283,7 +286,7 @@ class Migration(migrations.Migration):
                             ("INDICATORS", "asking for indicators"),
                             ("HEURISTICS", "labelling"),
                             ("PERSIST", "storing"),
-                            ("EMIT_REFLECT", "telling"),
+                            ("EMIT_REFLECT", "publishing"),
                             ("NEXT_BATCH", "next batch"),
                             ("DONE", "done"),
                             ("FAILED", "failed"),
@@ -455,7 +458,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("avoidSpikeOverPct", "do not buy after a spike"),
-                            ("minHoldHours", "hold at least so long"),
+                            ("minHoldHours", "hold for a minimum time"),
                         ],
                         max_length=30,
                         verbose_name="rule",

@@ -66,7 +66,7 @@ class Digest(models.Model):
     sha256 = models.CharField(max_length=64)
     storage_key = models.CharField(max_length=200)
     created_at = models.DateTimeField(_("written"), db_default=Now())
-    delivered_at = models.DateTimeField(_("told"), null=True, blank=True)
+    delivered_at = models.DateTimeField(_("published"), null=True, blank=True)
 
     class Meta:
         db_table = "trading_digest"

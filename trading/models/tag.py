@@ -94,7 +94,7 @@ class Rule(models.Model):
         """What a rule forbids."""
 
         AVOID_SPIKE = "avoidSpikeOverPct", _("do not buy after a spike")
-        MIN_HOLD = "minHoldHours", _("hold at least so long")
+        MIN_HOLD = "minHoldHours", _("hold for a minimum time")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

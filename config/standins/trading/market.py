@@ -20,7 +20,7 @@ STEPS = {
 EVERY = 56
 """Hours between two trades of the plan."""
 QUIET = 3
-"""Every so many hours before a trade, an hour without trades is left out."""
+"""At this interval of hours before a trade, an hour without trades is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Market:
         return found[::-1]
 
     def fills(self, per_order: int = 1, prefix: str = "") -> list[dict[str, Any]]:
-        """Return the fills of the plan, each order in so many pieces."""
+        """Return the fills of the plan, each order in that many pieces."""
         found = []
         for number, order in enumerate(self.orders):
             for piece in range(per_order):
