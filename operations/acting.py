@@ -1,4 +1,4 @@
-"""Verbs of the app: permission, scope, reason and audit, told as this app tells errors."""
+"""Verbs of the app: permission, scope, reason and audit, with the errors of this app."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ BY = "jobs"
 @subscriber("jobs.job.released", "jobs.job.retried", "jobs.job.lost")
 def put_back(event: Event) -> None:
     """Move the operation back to ``queued`` while its job waits for the next attempt."""
-    told = event.payload
-    if told.get("kind") not in KINDS:
+    payload = event.payload
+    if payload.get("kind") not in KINDS:
         return
     # An operation that is locked is being moved already.
     rows = Operation.objects.select_for_update(of=("self",), skip_locked=True)
-    row = rows.select_related("agent").filter(pk=told["job"], phase=Phase.IN_PROGRESS).first()
-    job = jobs.Job.objects.filter(pk=told["job"]).first()
+    row = rows.select_related("agent").filter(pk=payload["job"], phase=Phase.IN_PROGRESS).first()
+    job = jobs.Job.objects.filter(pk=payload["job"]).first()
     if row is None or job is None or job.state not in WAITING:
         return
     states.operation.move(row, Phase.QUEUED, by=BY, why=job.history[-1][-1])

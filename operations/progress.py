@@ -1,4 +1,4 @@
-"""Progress of an attempt: on its job, and as an event for whoever follows live."""
+"""Progress of an attempt: on its job, and as an event for those who follow it live."""
 
 from __future__ import annotations
 

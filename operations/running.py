@@ -91,7 +91,7 @@ def key_scope(agent: str) -> str:
 def connected(
     ctx: jobs.Context, agent: Agent, limit: int = 0, seconds: float = 0
 ) -> Iterator[clients.Erp]:
-    """Connect to the ERP; when the attempt is told to stop, its call ends as Stopped."""
+    """Connect to the ERP; a stop of the attempt ends its call as Stopped."""
     with clients.connect(
         agent, seconds or None, limit or clients.erp.ANSWER_LIMIT, ctx.checkpoint
     ) as erp:
@@ -101,7 +101,7 @@ def connected(
 
 @contextmanager
 def session(ctx: jobs.Context, agent: Agent, limit: int = 0, seconds: float = 0) -> Iterator[Any]:
-    """Log in anew, while this attempt holds its job; a stop ends the call under way.
+    """Open a new session, while this attempt holds its job; a stop ends the call under way.
 
     The circuit sees one call: otherwise each login that succeeds would hide the writes that fail
     after it.

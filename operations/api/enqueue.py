@@ -25,7 +25,7 @@ class OperationEnqueueIn(In):
     data: dict[str, Any] = Field(default_factory=dict)
     idempotencyKey: str = ""
     agent: str = ""
-    """Whom to act for; optional for the agent's own user or key."""
+    """The agent to act for; optional for its own user or key."""
 
 
 class OperationEnqueueOut(Schema):

@@ -201,6 +201,7 @@ def synced(erp: Erp, *faults: str) -> SyncRun:
         (0, "one_line", "export_line_too_long"),
         (0, "changed_columns", "export_columns_changed"),
         (0, "truncated", "export_truncated"),
+        (0, "redirect_login", "status_302"),
     ],
 )
 def test_a_bad_export_fails_with_a_code_and_leaves_the_mirror(

@@ -28,6 +28,7 @@ FAULTS = (
     "empty", "wrong_trailer", "changed_columns", "duplicated", "bad_row", "slow_export",
     "one_line", "html_as_pdf", "wrong_total", "expire_session", "hang_write", "hang_after_save",
     "hang_read", "hang_export", "drop_read", "cannot_search",
+    "redirect_login",
 )  # fmt: skip
 
 
@@ -140,6 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(self.erp.slow)
         if self.erp.meets(agent, "hang_login"):
             self._hang()
+        if self.erp.meets(agent, "redirect_login"):
+            return self._send(b"", "text/html", 302, {"Location": "http://elsewhere.test/login"})
         self._json({"session": self.erp.book.login(agent, password)})
 
     def _answer(
