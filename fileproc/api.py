@@ -41,7 +41,7 @@ class Owned(Schema):
 
 
 class Part(Owned):
-    """A part of a list that is told by its numbers."""
+    """A part of a list, by offset and limit."""
 
     offset: int = Field(0, ge=0, le=1_000_000_000)
     limit: int = Field(50, ge=1, le=200)
@@ -101,7 +101,7 @@ ADDRESS: dict[str, Any] = {"secret": ("uploadUrl", "headers"), "renew": _sign_ag
      {200: schemas.ManifestOut, 201: schemas.ManifestOut}, body_limit=BODY_LIMIT,
      secret=("files.uploadUrl", "files.headers"), renew=_sign_again)  # fmt: skip
 def batch_create(request: HttpRequest, body: schemas.BatchIn) -> Any:
-    """Begin a batch: of so many files, or of those in a manifest."""
+    """Begin a batch: of a number of files, or of those in a manifest."""
     owner = owner_of(request, body.owner)
     if (body.files is None) == (body.fileCount is None):
         raise Refused("INVALID_MANIFEST", "must have either fileCount or files", "files")

@@ -42,7 +42,7 @@ class Settings:
     CHUNK_OVERLAP: int = -1
     """Tokens that two chunks share; -1: 30 with MiniLM, else 50."""
     PERMANENT_ATTEMPTS: int = 3
-    """Attempts at a file that cannot be read, whoever tries; 1 is enough."""
+    """Attempts at a file that cannot be read; 1 is enough, since the file stays the same."""
     CONCURRENCY: Mapping[str, int] = field(
         default_factory=lambda: {"extract": 8, "chunk": 5, "embed": 5}
     )

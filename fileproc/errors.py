@@ -31,7 +31,7 @@ MESSAGES = {
     "CANCELLED": "it was cancelled",
     "INTERNAL_ERROR": "something went wrong here",
 }
-"""What users are told of a failed file, by its code. No parser's own words are stored."""
+"""What users read about a failed file, by its code. No parser's own words are stored."""
 PERMANENT = frozenset(
     {"ENCRYPTED", "UNSUPPORTED_TYPE", "BOMB", "DAMAGED", "LIMIT_EXCEEDED", "NO_TEXT",
      "CONTENT_CHANGED", "HASH_MISMATCH"}
@@ -48,7 +48,7 @@ class Refused(jobs.JobsError):
 
 
 class FileError(Exception):
-    """The file cannot be processed; only its code and our own words are told."""
+    """The file cannot be processed; only its code and our own words are shown."""
 
     def __init__(self, code: str) -> None:
         self.code, self.message = code, MESSAGES[code]

@@ -91,7 +91,7 @@ def read(ctx: jobs.Context, path: str, name: str) -> Found:
 
 
 def _checked(value: Any, isolation: str) -> Found:
-    """Return what the parser has answered, of which nothing is trusted."""
+    """Return what the parser has returned, of which nothing is trusted."""
     text = value["text"]
     if not isinstance(text, str) or len(text) > config.TEXT_LIMIT:
         raise ValueError("text")

@@ -57,7 +57,7 @@ _SETTINGS = config.settings()
 AT_A_TIME = 32
 """Chunks that are embedded before their vectors are kept."""
 LEAST_EMBED, PER_CHUNK = 90.0, 0.1
-"""Seconds that an attempt may embed: whichever is longer, this many or so many for each chunk."""
+"""Seconds that an attempt may embed, in all or for each chunk: whichever is longer."""
 
 
 def _options(stage: str, base: float, timeout: float) -> dict[str, Any]:
@@ -307,7 +307,7 @@ jobs.schedule("fileproc-tend", Tend(), interval=60, overlap="skip")
 
 
 def _stalled(event: events.Event) -> None:
-    """Tell the owner that a worker was lost, and that the stage will be tried again."""
+    """Report to the owner that a worker was lost, and that the stage will be tried again."""
     if event.payload.get("kind") not in KINDS:
         return
     run = StageRun.objects.select_related("file").filter(
@@ -324,7 +324,7 @@ def _stalled(event: events.Event) -> None:
 
 
 def _held_back(event: events.Event) -> None:
-    """Tell the staff that a rate holds files back; none of them is dropped."""
+    """Report to the staff that a rate holds files back; none of them is dropped."""
     scope = str(event.payload.get("scope", event.payload.get("name", "")))
     if "fileproc." in scope or "file-" in scope:
         told = {"queue": scope, "timestamp": event.occurred_at.isoformat()}

@@ -1,4 +1,4 @@
-"""Names of files and folders: what is wrong with one, and how it is told to other systems."""
+"""Names of files and folders: what is wrong with one, and how it is passed to other systems."""
 
 from __future__ import annotations
 

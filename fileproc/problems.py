@@ -16,7 +16,7 @@ _CODES = {
 
 
 def problem_of(error: jobs.JobsError) -> Exception:
-    """Return the problem that tells a refusal; any other error unchanged."""
+    """Return the problem that describes a refusal; any other error unchanged."""
     if not isinstance(error, Refused):
         return error
     code = error.code.lower().replace("_", "-")

@@ -72,7 +72,7 @@ def _message(moved: Moved, file: File) -> Any:
 
 
 def recount(batch_id: UUID, change: Counter[str], total: int = 0) -> None:
-    """Add to the counters of a batch; complete or reopen it, and see that progress is told.
+    """Add to the counters of a batch; complete or reopen it, and publish its progress soon.
 
     The caller has locked the batch.
     """

@@ -44,7 +44,7 @@ class WordPiece:
         return max(len(self.ids(text)), -(-len(text) // 8))
 
     def encode(self, text: str, limit: int = 256) -> list[int]:
-        """Return the tokens as the model takes them, at most so many."""
+        """Return the tokens as the model takes them, up to its limit."""
         return [self._begin, *self.ids(text)[: limit - 2], self._end]
 
     def _pieces(self, word: str) -> list[int]:

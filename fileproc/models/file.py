@@ -57,7 +57,7 @@ class File(models.Model):
     """Where it lies, if its manifest named folders."""
     size = models.BigIntegerField(_("size"))
     modified = models.TextField(default="", blank=True)
-    """When it was last changed, as the client says; together with path and size it tells whether
+    """When it was last changed, as the client says; together with path and size it shows whether
     the same file comes again."""
     content_type = models.CharField(max_length=255)
     type = models.CharField(_("type"), max_length=20, default="", blank=True)
@@ -101,7 +101,7 @@ class File(models.Model):
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """Return what users are told of a failure; None for a file that has not failed."""
+        """Return what users read about a failure; None for a file that has not failed."""
         from fileproc.errors import MESSAGES
 
         if self.status != FileStatus.FAILED:

@@ -72,7 +72,7 @@ def create(
     metadata: Mapping[str, Any] | None = None,
     options: Options | None = None,
 ) -> Batch:
-    """Create a batch for so many files, which are announced one by one."""
+    """Create a batch for ``count`` files, which are announced one by one."""
     if not 1 <= count <= COUNT_LIMIT:
         raise Refused("INVALID_REQUEST", f"must be from 1 to {COUNT_LIMIT}", "fileCount")
     with transaction.atomic():

@@ -125,7 +125,7 @@ def search(
 ) -> Found:
     """Search an owner's documents; where there are no vectors, by words alone.
 
-    ``folder_id`` is a folder with those inside it. Each hit comes with so many ``neighbours``
+    ``folder_id`` is a folder with those inside it. Each hit comes with ``neighbours`` chunks
     before it, and as many after it.
     """
     query = query.replace("\x00", " ").strip()
@@ -218,7 +218,7 @@ def _hits(best: Sequence[tuple[int, float]], given: dict[str, Any]) -> list[tupl
 
 
 def _surrounded(hits: Sequence[tuple[int, Hit]], count: int) -> list[Hit]:
-    """Return the hits with so many chunks before and after each."""
+    """Return the hits with that many chunks before and after each."""
     if not count or not hits:
         return [hit for _, hit in hits]
     near = Q()

@@ -4,7 +4,7 @@
      const stop = follow({ url: "/ws/events", onEvent: (event) => …, onGap: () => …, onState: (up) => … })
 
    Every event comes once and in order. After a loss of the connection it goes on where it was;
-   onGap is called where that is no longer possible, so that the present state is read anew.
+   onGap is called where that is no longer possible, so that the present state is read again.
    The returned function ends it. */
 
 const TOPICS = "file:status-changed,batch:progress,batch:completed,file:processing-stalled"
