@@ -99,7 +99,7 @@ class PlainAdmin(PlatformAdmin):
         return ()
 
     def parts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, str]]:
-        """What the page shows at length, by its label."""
+        """What the page shows at length, by its label; what is empty is left out."""
         return ()
 
     def look(self, row: Any) -> str:
@@ -173,7 +173,7 @@ class PlainAdmin(PlatformAdmin):
             "look": self.look(row),
             "told": self.told(row),
             "facts": self.facts(request, row),
-            "parts": self.parts(request, row),
+            "parts": [(label, text) for label, text in self.parts(request, row) if text],
             "buttons": self.buttons(request, row, quote(row.pk)),
             "acts": recent_acts(
                 request, site, target_kind=self.audit_kind, target_id=str(row.pk)
