@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from jobs.admin import Act, Column, Reason, Tab, components, moment, principal
 from publisher import plan_verbs, plans
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
+from publisher.content import Content
 from publisher.models import Approval, Channel, Comment, Plan, PlanVersion, Slot, Template
 
 LOOKS = {
@@ -142,10 +143,7 @@ class PlanAdmin(PublisherAdmin):
     def parts(self, request: HttpRequest, row: Plan) -> Sequence[tuple[Any, str]]:
         draft = plans.draft_of(row)
         channels = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
-        posts = [
-            (Channel(one).label, lines(draft.on(one).model_dump(exclude_defaults=True)))
-            for one in channels
-        ]
+        posts = [(Channel(one).label, lines(_shown(draft.on(one)))) for one in channels]
         decided = Approval.objects.filter(version__plan=row).select_related("version")
         decisions = decided.order_by("-id")[:SHOWN]
         faults = [fault for one in channels for fault in draft.faults(one, row.brand_id)]
@@ -162,6 +160,11 @@ class PlanAdmin(PublisherAdmin):
 
     def look(self, row: Plan) -> str:
         return LOOKS[row.status]
+
+
+def _shown(post: Content) -> dict[str, Any]:
+    """Return a post with its placeholders filled, as its approver reads it."""
+    return post.filled().model_dump(mode="json", exclude_defaults=True, exclude={"placeholders"})
 
 
 def _changes(row: Plan) -> str:

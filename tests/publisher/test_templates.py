@@ -10,10 +10,10 @@ from django.test import Client
 
 from config.standins.publisher import Standin
 from jobs.testing import freeze_clock, run_jobs
-from publisher import plan_verbs, services, template_verbs
+from publisher import plan_verbs, plans, services, template_verbs
 from publisher.content import Content
 from publisher.errors import Refused
-from publisher.models import Account, Plan, Template
+from publisher.models import Account, Asset, Plan, Template
 from tests.api.conftest import Caller
 from tests.publisher.test_plans import AT
 
@@ -137,3 +137,19 @@ def test_pages_make_a_template_and_a_plan_of_it(
 def test_values_of_placeholders_survive_a_form() -> None:
     values = {"a": "x = y", "b": "two\nlines", "c": ""}
     assert plan_verbs.values_of(plan_verbs.lines_of(values)) == values
+
+
+def test_an_approver_reads_the_text_that_will_appear(
+    accounts: dict[str, Account], admin_client: Client
+) -> None:
+    brand = accounts["meta_facebook"].brand
+    row = Asset.objects.create(
+        brand=brand, tenant=brand.tenant, name="a.jpg", size=3, content_type="image/jpeg",
+        kind="image", is_ready=True,
+    )  # fmt: skip
+    values = {"day": "Monday", "bread": "rye"}
+    content = {**TEXT, "placeholders": values, "media": [{"asset": str(row.pk)}]}
+    places = [plans.Place("meta_facebook", AT)]
+    plan = plan_verbs.create_with("acme", "Monday", content, places, by="ada")
+    page = admin_client.get(f"/admin/publisher/plan/{plan.pk}/change/").content.decode()
+    assert "Monday: rye from seven" in page and str(row.pk) in page
