@@ -163,6 +163,10 @@ def largest_of_core() -> int:
     return max(conf.settings().API_BODY_LIMIT, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
+ENOUGH = 60 * MEGABYTE
+"""Six times what a server may take."""
+
+
 class Host:
     """A server that has answered before, and what it has taken since then."""
 
@@ -200,7 +204,7 @@ class Host:
         ):
             client.settimeout(5)
             client.sendall(head)
-            while sent < 200 * MEGABYTE:
+            while sent < ENOUGH:
                 client.sendall(part)
                 sent += len(part)
                 self.look()

@@ -175,7 +175,7 @@ def test_an_unsigned_gigabyte_costs_nothing(begin: Begin, store: Store) -> None:
 
 
 def test_a_signed_body_is_streamed(begin: Begin, store: Store) -> None:
-    host, size = begin(), 300 * MEGABYTE
+    host, size = begin(), 100 * MEGABYTE
     sent, answer = send(host, head(store.address("a", size), size), size)
     assert (sent, answer[9:12]) == (size, b"200")
     assert host.most < MOST

@@ -146,14 +146,14 @@ def test_a_crashed_server_is_started_again(data: Path, kind: str) -> None:
 @pytest.mark.timeout(600)
 def test_starts_and_stops_at_any_moment_leave_nobody(data: Path) -> None:
     """Users that come while the supervisor is leaving get servers, whatever the moment."""
-    for step in range(12):
+    for step in range(6):
         users = [User(data, "valkey") for _ in range(3)]
         for user in users:
             with redis.Redis.from_url(user.ready().urls["valkey"]) as connection:
                 assert connection.ping()
         for user in users:
             user.kill() if step % 2 else user.leave()
-        time.sleep(supervisor.LINGER - 0.3 + step * 0.05)
+        time.sleep(supervisor.LINGER - 0.3 + step * 0.1)
     gone(data)
 
 

@@ -72,9 +72,12 @@ LARGE = Run(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(1, marks=pytest.mark.slow),
+     *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3))],
+)  # fmt: skip
 def test_no_fault_loses_or_doubles_a_job(fleet: Fleet, seed: int, tmp_path: Path) -> None:
     weather(fleet, SMALL, seed, tmp_path / "finished")
 

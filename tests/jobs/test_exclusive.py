@@ -315,12 +315,15 @@ def test_of_each_key_one_at_a_time_and_none_left(seed: int) -> None:
     _hammer(seed, jobs_=160, seconds=60)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("seed", [11, 12, 13])
-def test_of_each_key_one_at_a_time_and_none_left_of_thousands(seed: int) -> None:
-    _hammer(seed, jobs_=2500, seconds=240)
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [pytest.param(11, 1000, marks=pytest.mark.slow),
+     *(pytest.param(seed, 2500, marks=pytest.mark.soak) for seed in (12, 13))],
+)  # fmt: skip
+def test_of_each_key_one_at_a_time_and_none_left_of_thousands(seed: int, number: int) -> None:
+    _hammer(seed, jobs_=number, seconds=240)
 
 
 def _hammer(seed: int, jobs_: int, seconds: float) -> None:

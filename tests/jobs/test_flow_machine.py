@@ -437,6 +437,14 @@ class TestWays(Ways.TestCase):  # type: ignore[misc, valid-type]
 
 @pytest.mark.slow
 class TestManyWays(TestWays):
-    """The same, for longer."""
+    """More examples of the same rules."""
 
-    settings = ways(60)
+    settings = ways(25)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+class TestMostWays(TestWays):
+    """Many more examples of the same rules."""
+
+    settings = ways(200)

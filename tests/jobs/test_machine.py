@@ -329,6 +329,14 @@ class TestLife(Life.TestCase):  # type: ignore[misc, valid-type]
 
 @pytest.mark.slow
 class TestManyLives(TestLife):
-    """The same, for longer."""
+    """More examples of the same rules."""
 
-    settings = lives(300)
+    settings = lives(120)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+class TestMostLives(TestLife):
+    """Many more examples of the same rules."""
+
+    settings = lives(1000)

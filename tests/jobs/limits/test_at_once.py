@@ -100,12 +100,17 @@ def test_several_dispatchers_never_exceed_a_limit(declare: Declare, seed: int) -
     _race(declare, seed, 150)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("seed", [11, 12, 13])
-def test_several_dispatchers_never_exceed_a_limit_in_thousands(declare: Declare, seed: int) -> None:
-    _race(declare, seed, 2000)
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [pytest.param(11, 1000, marks=pytest.mark.slow),
+     *(pytest.param(seed, 2000, marks=pytest.mark.soak) for seed in (12, 13))],
+)  # fmt: skip
+def test_several_dispatchers_never_exceed_a_limit_of_thousands(
+    declare: Declare, seed: int, number: int
+) -> None:
+    _race(declare, seed, number)
 
 
 def _race(declare: Declare, seed: int, number: int) -> None:
