@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.admin.screens import EMPTY, IDS, NAMES, screens
 from tests.browser.conftest import Site
-from tests.browser.test_screens import CELLS, check
+from tests.browser.looking import CELLS, check
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -30,6 +30,5 @@ def test_lists_of_nothing(browser: Browser, bare: Site, taste: str, width: int) 
     paths = screens(dict.fromkeys(IDS, ""))
     for name in EMPTY:
         assert name in NAMES
-        url = f"{bare.url}/admin/jobs/{paths[name]}"
-        check(context, url, f"{taste}-{width}", f"empty-{name}")
+        check(context, bare, f"jobs/{paths[name]}", f"{taste}-{width}/empty-{name}.png")
     context.close()

@@ -11,7 +11,7 @@ from jobs.models import Job
 from tests.browser.asgi import AsgiServer
 from tests.browser.conftest import Site
 from tests.browser.filling import drive
-from tests.browser.test_screens import complaints
+from tests.browser.looking import complaints
 from tests.specimens.handlers import Echo
 
 pytestmark = [pytest.mark.browser, pytest.mark.differing, pytest.mark.django_db(transaction=True)]

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import browser
-from tests.browser.test_screens import PICTURES, RULES, complaints
+from tests.browser.looking import PICTURES, RULES, complaints
 from tests.fileproc import documents
 from tests.fileproc.site import FAST, Site
 from tests.integration.fleet import Fleet

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.core.management import call_command
-from django.db import connections
-from django.test import override_settings
 from playwright.sync_api import Browser, BrowserContext, Page
 from pytest_django import DjangoDbBlocker
 
 from config.standins.erp.server import Erp
 from jobs.models import Audit, Effect
 from operations.models import Agent, Operation, Outcome, Phase, SyncRun
-from tests.browser.conftest import Site, browser, served
-from tests.browser.test_screens import CELLS, PICTURES, complaints, marked, violations
+from tests.browser.conftest import Site, browser
+from tests.browser.looking import cell, check, complaints, filled, marked, violations, visitor
 from tests.operations.filling import DIFFERING, NAMES, fill, screens
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "cell", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 
 
@@ -38,36 +35,9 @@ def site(
         **django_settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8"],
         "BLOBS": {"STORE": "local", "ROOT": str(folder / "blobs")},
     }  # fmt: skip
-    with (
-        django_db_blocker.unblock(),
-        override_settings(OPERATIONS=calls, JOBS=platform),
-        ThreadPoolExecutor(1) as pool,  # this thread has the loop of the browser
-    ):
-        with served() as found:
-            yield Site(found.url, pool.submit(fill, erp).result())
-        call_command("flush", verbosity=0, interactive=False)
-        connections.close_all()
+    with filled(django_db_blocker, partial(fill, erp), OPERATIONS=calls, JOBS=platform) as found:
+        yield found
     erp.stop()
-
-
-@pytest.fixture(scope="module", params=CELLS, ids=lambda cell: f"{cell[0]}-{cell[1]}")
-def cell(
-    request: pytest.FixtureRequest, browser: Browser, site: Site
-) -> Iterator[tuple[str, BrowserContext]]:
-    """A visitor's taste and width of screen, by name, and the visitor."""
-    taste, width = request.param
-    context = site.visitor(browser, dark=taste == "dark", width=width)
-    yield f"{taste}-{width}", context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def visitor(browser: Browser, site: Site) -> Iterator[BrowserContext]:
-    """Somebody logged in, outside of any test's transaction, which the server would not see."""
-    context = site.visitor(browser)
-    context.set_default_timeout(20_000)
-    yield context
-    context.close()
 
 
 @pytest.fixture
@@ -79,22 +49,7 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
 def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
-    look, context = cell
-    page = context.new_page()
-    found = complaints(page)
-    page.on("request", lambda r: None if r.url.startswith(site.url) else found.append(r.url))
-    answer = page.goto(f"{site.url}/admin/{screens(site.ids)[name]}", wait_until="load")
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    wrong = violations(page) if page.locator(".jd").count() else []
-    folder = PICTURES / look
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"operations-{name}.png", full_page=True, animations="disabled")
-    content = page.content()
-    page.close()
-    assert answer is not None and answer.status == 200
-    assert wide <= 0, f"{wide} px wider than the page"
-    assert wrong == []
-    assert found == []
+    content = check(cell[1], site, screens(site.ids)[name], f"{cell[0]}/operations-{name}.png")
     assert "Rossi" not in content
 
 

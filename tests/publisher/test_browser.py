@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
-from django.db import connections
-from django.test import override_settings
 from playwright.sync_api import Browser, BrowserContext
 from pytest_django import DjangoDbBlocker
 
 from config.standins.publisher import Standin
 from publisher.models import Account, Publication
-from tests.browser.conftest import Site, browser, served
-from tests.browser.test_screens import CELLS, PICTURES, complaints, marked, violations
+from tests.browser.conftest import Site, browser
+from tests.browser.looking import cell, check, complaints, filled, marked, speaking, visitor
 from tests.publisher.filling import DIFFERING, NAMES, fill, screens
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "cell", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 SUBMIT = ".jd form button[type=submit], .jd form .jd-btn-primary"
 
@@ -28,27 +25,10 @@ SUBMIT = ".jd form button[type=submit], .jd form .jd-btn-primary"
 def site(browser: Browser, server: Standin, django_db_blocker: DjangoDbBlocker) -> Iterator[Site]:
     """One server and one filling for all tests."""
     server.reset()
-    with (
-        django_db_blocker.unblock(),
-        override_settings(JOBS={**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8"]}),
-        ThreadPoolExecutor(1) as pool,  # this thread has the loop of the browser
-    ):
-        with served() as found:
-            yield Site(found.url, pool.submit(fill, server).result())
-        call_command("flush", verbosity=0, interactive=False)
-        connections.close_all()
+    allowed = {**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8"]}
+    with filled(django_db_blocker, partial(fill, server), JOBS=allowed) as found:
+        yield found
     server.reset()
-
-
-@pytest.fixture(scope="module", params=CELLS, ids=lambda cell: f"{cell[0]}-{cell[1]}")
-def cell(
-    request: pytest.FixtureRequest, browser: Browser, site: Site
-) -> Iterator[tuple[str, BrowserContext]]:
-    """A visitor's taste and width of screen, by name, and the visitor."""
-    taste, width = request.param
-    context = site.visitor(browser, dark=taste == "dark", width=width)
-    yield f"{taste}-{width}", context
-    context.close()
 
 
 @pytest.fixture(scope="module", params=["it", "pt-BR"])
@@ -56,39 +36,14 @@ def foreigner(
     request: pytest.FixtureRequest, browser: Browser, site: Site
 ) -> Iterator[tuple[str, BrowserContext]]:
     """Somebody with a small screen who reads another language."""
-    context = site.visitor(browser, width=390)
-    name, value = settings.LANGUAGE_COOKIE_NAME, request.param.lower()
-    context.add_cookies([{"name": name, "value": value, "url": site.url}])
+    context = speaking(browser, site, request.param, width=390)
     yield request.param, context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def visitor(browser: Browser, site: Site) -> Iterator[BrowserContext]:
-    """Somebody logged in, outside of any test's transaction, which the server would not see."""
-    context = site.visitor(browser)
-    context.set_default_timeout(10_000)
-    yield context
     context.close()
 
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
 def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
-    look, context = cell
-    page = context.new_page()
-    found = complaints(page)
-    page.on("request", lambda r: None if r.url.startswith(site.url) else found.append(r.url))
-    page.goto(f"{site.url}/admin/{screens(site.ids)[name]}", wait_until="load")
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    wrong = violations(page)
-    folder = PICTURES / look
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"publisher-{name}.png", full_page=True, animations="disabled")
-    content = page.content()
-    page.close()
-    assert wide <= 0, f"{wide} px wider than the page"
-    assert wrong == []
-    assert found == []
+    content = check(cell[1], site, screens(site.ids)[name], f"{cell[0]}/publisher-{name}.png")
     assert "token-0" not in content and "refresh-1" not in content
 
 
