@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Schema, Status
+from ninja import Field, Query, Schema, Status
 from pydantic import AwareDatetime
 
 from emailgw import services
@@ -16,24 +16,24 @@ from emailgw.errors import Refused
 from emailgw.models import Suppression
 from emailgw.permissions import companies_of
 from emailgw.problems import problem_of
-from emailgw.verbs import VIEW_SUPPRESSION
+from emailgw.verbs import VIEW_SUPPRESSION, Address, OfCompany
 from jobs.api import In, auth, paging
 from jobs.fields import mask_email
-
-
-class SuppressIn(In):
-    """An address to suppress."""
-
-    email: str
-    reason: str
-    until: AwareDatetime | None = None
-    company: UUID | None = None
 
 
 class LiftIn(In):
     """The reason to remove an address from the list."""
 
-    reason: str
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class SuppressIn(LiftIn):
+    """An address to suppress."""
+
+    email: Address
+    until: AwareDatetime | None = None
+    company: OfCompany = None
+    """May be omitted by callers of a single company, which is meant then."""
 
 
 class SuppressionOut(Schema):
@@ -72,7 +72,7 @@ def email_suppression_add(request: HttpRequest, body: SuppressIn) -> Any:
     try:
         company = company_of(request, body.company)
         made = services.add_suppression(
-            company.pk, body.email.strip().lower(), by=auth.who(request), reason=body.reason,
+            company.pk, body.email, by=auth.who(request), reason=body.reason,
             until=body.until,
         )  # fmt: skip
     except Refused as error:

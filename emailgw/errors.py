@@ -118,10 +118,18 @@ class Refused(jobs.JobsError):
     ) -> None:
         self.code, self.message, self.field = code, message, field
         self.retry_after, self.others = retry_after, tuple(others)
-        super().__init__(f"{field}: {message}" if field else message)
+        Exception.__init__(self, f"{field}: {message}" if field else message)
 
     def within(self, name: str) -> Refused:
         """Return the same refusal of a request that is a member of a larger one."""
         others = [(f"{name}.{field}", message) for field, message in self.others]
         field = f"{name}.{self.field}" if self.field else ""
         return Refused(self.code, self.message, field, self.retry_after, others)
+
+
+class Forbidden(Refused, jobs.errors.Denied):
+    """The caller lacks a permission."""
+
+    def __init__(self, permission: str) -> None:
+        Refused.__init__(self, "FORBIDDEN", f"needs the permission {permission}")
+        self.permission = permission

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import jobs
 from emailgw.config import EMAIL_JOB_CONFIG
-from emailgw.errors import Refused
+from emailgw.errors import Forbidden, Refused
 from jobs import acts, verbs
 
 if TYPE_CHECKING:
@@ -63,14 +63,13 @@ def acting(
         with verbs.acting(function, id, by=by, reason=reason, place=place) as act:
             yield act
     except jobs.errors.Denied as error:
-        raise _refusal(error, "FORBIDDEN", f"needs the permission {error.permission}") from None
+        raise _audited(Forbidden(error.permission), error) from None
     except jobs.errors.UnknownTarget as error:
-        raise _refusal(error, "NOT_FOUND", "not found") from None
+        raise _audited(Refused("NOT_FOUND", "not found"), error) from None
 
 
-def _refusal(error: jobs.JobsError, code: str, message: str) -> Refused:
+def _audited(refused: Refused, error: jobs.JobsError) -> Refused:
     """Return the refusal with the audit record of the original error."""
-    refused = Refused(code, message)
     refused.audit = error.audit
     return refused
 
@@ -84,7 +83,7 @@ def require(by: By, permission: str, company: UUID | None, reason: str) -> str:
     name = name_of(by)
     if not isinstance(by, str):
         if not by.may(permission):
-            raise Refused("FORBIDDEN", f"needs the permission {permission}")
+            raise Forbidden(permission)
         if not by.scope.covers("" if company is None else str(company), QUEUE):
             raise Refused("NOT_FOUND", "not found")
     if not reason.strip():

@@ -47,7 +47,7 @@ SUPPRESSION = Target(
     "suppression", UUID, "suppressions", rows=Suppression.objects.all, tenant="company_id",
     queue=_QUEUE,
 )  # fmt: skip
-Address = Annotated[str, Field(description="an email address")]
+Address = Annotated[str, Field(max_length=254, description="an email address")]
 OfCompany = Annotated[UUID | None, Field(description="the company; omit it for all companies")]
 
 
@@ -148,7 +148,7 @@ def _try_again(row: OutboxEmail, by: By, reason: str, even_if_sent: bool) -> Non
 @verb("suppression.add", on=SUPPRESSION, permission=CHANGE_SUPPRESSION, new=True)
 def add_suppression(
     company: OfCompany,
-    address: Address,
+    email: Address,
     *,
     by: By,
     reason: str,
@@ -161,28 +161,29 @@ def add_suppression(
     Raises Refused.
     """
     with acting(add_suppression, None, company=company, by=by, reason=reason) as act:
-        if problem := addresses.address_problem(address):
+        email = email.strip().lower()
+        if problem := addresses.address_problem(email):
             raise Refused("VALIDATION_ERROR", problem, "email")
         if until is not None and until <= now():
             raise Refused("VALIDATION_ERROR", "must be in the future", "until")
         made = suppressions.suppress(
-            company, address, Suppression.Reason.MANUAL, by=name_of(by), note=act.reason[:300],
+            company, email, Suppression.Reason.MANUAL, by=name_of(by), note=act.reason[:300],
             until=until,
         )  # fmt: skip
         act.concerns(made.pk)
-        act.note(address=mask_email(address))
+        act.note(address=mask_email(email))
     return made
 
 
 @verb("suppression.lift", on=SUPPRESSION, permission=CHANGE_SUPPRESSION, new=True)
-def lift_suppression(company: OfCompany, address: Address, *, by: By, reason: str) -> None:
+def lift_suppression(company: OfCompany, email: Address, *, by: By, reason: str) -> None:
     """Remove an address from the suppression list.
 
     Raises Refused if it is not on the list.
     """
     with acting(lift_suppression, None, company=company, by=by, reason=reason) as act:
-        act.note(address=mask_email(address))
-        if not suppressions.lift(company, address):
+        act.note(address=mask_email(email))
+        if not suppressions.lift(company, email):
             raise Refused("NOT_FOUND", "the address is not on the list")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import localize
@@ -14,7 +12,6 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from emailgw import queries, states
-from emailgw.errors import Refused
 from emailgw.models import OutboxEmail, Status
 from emailgw.permissions import companies_of
 from jobs.admin import PlatformAdmin, components, principal
@@ -78,20 +75,3 @@ def tiles(rows: QuerySet[Any], url: str) -> SafeString:
         tile("expired", _("expired"), Status.EXPIRED, "warn"),
         tile("doubt", _("in doubt"), "IN_DOUBT", "warn"),
     ])  # fmt: skip
-
-
-Run = Callable[[HttpRequest, Any, dict[str, Any]], Any]
-
-
-def denying(run: Run) -> Run:
-    """Wrap an action so that a missing permission returns 403."""
-
-    def wrapped(request: HttpRequest, row: Any, given: dict[str, Any]) -> Any:
-        try:
-            return run(request, row, given)
-        except Refused as error:
-            if error.code == "FORBIDDEN":
-                raise PermissionDenied from error
-            raise
-
-    return wrapped

@@ -10,26 +10,15 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from emailgw import services
-from emailgw.admin.base import GatewayAdmin, denying, tiles, within
+from emailgw.admin.base import GatewayAdmin, tiles, within
 from emailgw.models import Company, OutboxEmail
 from emailgw.permissions import as_uuid
 from emailgw.services.limits import current
-from jobs.admin import Act, components, principal, tables
+from jobs.admin import Act, components, tables
 
 SPANS = {
     "minute": gettext_lazy("minute"), "hour": gettext_lazy("hour"), "day": gettext_lazy("day"),
 }  # fmt: skip
-
-
-def _suspend(suspended: bool) -> Any:
-    @denying
-    def run(request: HttpRequest, row: Company, given: dict[str, Any]) -> str:
-        change = services.suspend if suspended else services.admit
-        change(row.pk, by=principal(request), reason=given["reason"])
-        return _("The company is suspended.") if suspended else _("The company can send again.")
-
-    return run
 
 
 @admin.register(Company)
@@ -40,13 +29,14 @@ class CompanyAdmin(GatewayAdmin):
     page_template = "emailgw/admin/company.html"
     nouns = ("company",)
     acts = (
-        Act("suspend", gettext_lazy("Suspend…"), _suspend(True),
+        Act("suspend", gettext_lazy("Suspend…"), None,
             lambda r, c: _("It is suspended.") if c.is_suspended else "",
             lambda r, c: [_("New emails are refused, and waiting emails fail.")], tone="danger",
-            verb="company.suspend", many=True),
-        Act("admit", gettext_lazy("Allow sending…"), _suspend(False),
+            verb="company.suspend", many=True, done=gettext_lazy("The company is suspended.")),
+        Act("admit", gettext_lazy("Allow sending…"), None,
             lambda r, c: "" if c.is_suspended else _("It is not suspended."),
-            verb="company.admit", many=True),
+            verb="company.admit", many=True,
+            done=gettext_lazy("The company can send again.")),
     )  # fmt: skip
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 import jobs
 from emailgw import queries, services
 from emailgw.admin import filters, timeline
-from emailgw.admin.base import GatewayAdmin, denying, status_badge, tiles, within
+from emailgw.admin.base import GatewayAdmin, status_badge, tiles, within
 from emailgw.models import EmailLog, OutboxEmail, Status
 from emailgw.permissions import as_uuid
 from emailgw.verbs import VIEW_EMAIL
@@ -35,16 +35,6 @@ class ResendForm(Reason):
             shown=lambda form: form.row is None or form.row.in_doubt,
         )
     }
-
-
-def _resend(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> str:
-    services.resend(
-        row.pk,
-        by=principal(request),
-        reason=given["reason"],
-        even_if_sent=given.get("even_if_sent", False),
-    )
-    return _("The email is retried.")
 
 
 def has_job(row: OutboxEmail) -> bool:
@@ -67,8 +57,7 @@ def _what_follows(request: HttpRequest, row: OutboxEmail) -> list[str]:
     )
 
 
-def _reveal(request: HttpRequest, row: OutboxEmail, given: dict[str, Any]) -> HttpResponse:
-    found = services.reveal(row.pk, by=principal(request), reason=given["reason"])
+def _revealed(request: HttpRequest, row: OutboxEmail, found: services.Revealed) -> HttpResponse:
     page = admin.site._registry[OutboxEmail]
     data = {**page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
             "jd_site": page.admin_site.name, "is_fullwidth": True, "title": _("Recipient"),
@@ -87,10 +76,10 @@ class EmailAdmin(GatewayAdmin):
     page_template = "emailgw/admin/email.html"
     nouns = ("email",)
     acts = (
-        Act("resend", gettext_lazy("Send again…"), denying(_resend), _why_no_resend,
+        Act("resend", gettext_lazy("Send again…"), None, _why_no_resend,
             _what_follows, form=ResendForm, tone="primary", verb="email.resend",
-            many=True),
-        Act("reveal", gettext_lazy("Show recipient…"), denying(_reveal), verb="email.reveal",
+            many=True, done=gettext_lazy("The email is retried.")),
+        Act("reveal", gettext_lazy("Show recipient…"), show=_revealed, verb="email.reveal",
             consequences=lambda r, e: [_("The recipient is shown once, unmasked.")]),
     )  # fmt: skip
 

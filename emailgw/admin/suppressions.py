@@ -4,50 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from emailgw import services
-from emailgw.admin.base import GatewayAdmin, denying, within
+from emailgw.admin.base import GatewayAdmin, within
 from emailgw.models import Company, Suppression
 from emailgw.permissions import as_uuid
-from jobs.admin import Act, Reason, principal, tables
+from jobs.admin import Act, Reason, Words, tables
 from jobs.fields import mask_email
+
+
+def _companies(form: Reason) -> dict[str, str]:
+    """Return the names of the companies to choose from, by id."""
+    rows = within(form.request, Company.objects.order_by("name"), "id")
+    return {str(row.pk): row.name for row in rows}
 
 
 class AddForm(Reason):
     """Form to suppress an address; without a company, for every company."""
 
-    email = forms.CharField(label=gettext_lazy("Address"), max_length=254)
-    company = forms.ModelChoiceField(
-        Company.objects.none(), label=gettext_lazy("Company"), required=False,
-        help_text=gettext_lazy("Leave empty to suppress it for every company."),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        companies: Any = self.fields["company"]
-        companies.queryset = within(self.request, Company.objects.order_by("name"), "id")
+    words = {
+        "email": Words(gettext_lazy("Address")),
+        "company": Words(
+            gettext_lazy("Company"), gettext_lazy("Leave empty to suppress it for every company."),
+            choices=_companies,
+        ),
+    }  # fmt: skip
+    field_order = ("email", "company")
 
 
-@denying
-def _add(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    company = given["company"].pk if given["company"] else None
-    services.add_suppression(
-        company, given["email"].strip().lower(), by=principal(request), reason=given["reason"]
-    )
-    return _("The address is suppressed.")
+def _entry(request: HttpRequest, row: Suppression, given: dict[str, Any]) -> dict[str, Any]:
+    return {"company": row.company_id, "email": row.email}
 
 
-@denying
-def _lift(request: HttpRequest, row: Suppression, given: dict[str, Any]) -> tuple[str, str]:
-    services.lift_suppression(
-        row.company_id, row.email, by=principal(request), reason=given["reason"]
-    )
+def _lifted(request: HttpRequest, row: Suppression, done: None) -> tuple[str, str]:
     return _("The address is no longer suppressed."), reverse(
         "admin:emailgw_suppression_changelist"
     )
@@ -61,11 +54,11 @@ class SuppressionAdmin(GatewayAdmin):
     page_template = "emailgw/admin/suppression.html"
     nouns = ("suppression",)
     list_acts = (
-        Act("add", gettext_lazy("Suppress an address…"), _add,
-            form=AddForm, tone="primary", verb="suppression.add"),
+        Act("add", gettext_lazy("Suppress an address…"), form=AddForm, tone="primary",
+            verb="suppression.add", done=gettext_lazy("The address is suppressed.")),
     )  # fmt: skip
-    acts = (Act("lift", gettext_lazy("Remove from the list…"), _lift, verb="suppression.lift",
-                many=True),)  # fmt: skip
+    acts = (Act("lift", gettext_lazy("Remove from the list…"), given=_entry, show=_lifted,
+                verb="suppression.lift", many=True),)  # fmt: skip
 
     def _rows(self, request: HttpRequest) -> Any:
         return within(request, Suppression.objects.select_related("company"))

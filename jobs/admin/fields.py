@@ -19,12 +19,12 @@ from jobs.admin.components import pretty
 from jobs.operate.parameters import Parameter
 
 LARGEST = 100_000
-"""So many characters of JSON can be edited on a page."""
+"""This many characters of JSON can be edited on a page."""
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
 
 class When(forms.DateTimeField):
-    """A moment, in the time zone of whoever types it."""
+    """A moment, in the reader's time zone."""
 
     def __init__(self, **given: Any) -> None:
         given.setdefault("required", False)
@@ -172,7 +172,8 @@ def field_of(
     """
     if parameter.is_rest:
         return None
-    how: dict[str, Any] = {"required": parameter.is_required, "initial": None}
+    is_required = parameter.is_required and not parameter.is_optional
+    how: dict[str, Any] = {"required": is_required, "initial": None}
     if not parameter.is_required:
         how["initial"] = parameter.default
     if words is None:
@@ -224,7 +225,7 @@ def _choice(
     parameter: Parameter, how: dict[str, Any], labels: Mapping[Any, Any], empty: Any
 ) -> forms.Field:
     known: Sequence[Any] = parameter.choices or tuple(labels)
-    has_one = parameter.is_required or how["initial"] in known
+    has_one = how["required"] or how["initial"] in known
     named = [(one, labels.get(one, one)) for one in known]
     choices = named if has_one else [("", ""), *named]
     return forms.TypedChoiceField(choices=choices, empty_value=empty, **how)
