@@ -8,7 +8,7 @@
     application = get_asgi_application(threads=16)
 
 Django's own handler gives every request a new thread, with which the event loop and the middleware
-then take turns, and which connects to whatever needs a connection anew. Here a request is answered
+then take turns, and which connects to whatever needs a connection again. Here a request is answered
 as a whole by one of the threads: that costs half as much, and more requests than threads wait for
 one another. Views that are coroutines, and answers that are streams, stay with the event loop, as
 they do there. A large body for a view that is ``streamed`` (``jobs.api.uploads``) is read by that
@@ -43,14 +43,14 @@ THREADS = 16
 UPLOADS = 8
 """Threads for views that read a large body themselves."""
 KNOWN = 1000
-"""So many addresses are remembered."""
+"""This many addresses are remembered."""
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def get_asgi_application(threads: int = THREADS, body_limit: int | None = None) -> ASGIHandler:
-    """Django's pages as an ASGI application; so many requests are answered at the same time.
+    """Django's pages as an ASGI application; this many requests are answered at the same time.
 
     No request has a larger body than ``body_limit``; without it, than the largest that the API or
     ``DATA_UPLOAD_MAX_MEMORY_SIZE`` allows. Whoever sends more is answered 413 before anybody asks

@@ -36,7 +36,7 @@ _of_operations: set[int] = set()
 
 
 def allow(size: int) -> None:
-    """An operation takes bodies of so many bytes."""
+    """An operation takes bodies of this many bytes."""
     _of_operations.add(size)
 
 

@@ -39,12 +39,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 Judge = Callable[[BaseException], bool | None]
-"""Says of an exception whether the service is out of order; None where that cannot be told."""
+"""Says of an exception whether the service is out of order; None where that is unknown."""
 
 NAME_LIMIT = 200
 _LONGEST = 86400.0
 PROBE_WAIT = 5.0
-"""Jobs that meet a circuit under probe come back after at most so many seconds."""
+"""Jobs that meet a circuit under probe come back after at most this many seconds."""
 _SPREAD_SHARE, _SPREAD_LIMIT = 0.05, 5.0
 
 
@@ -61,7 +61,7 @@ def breaker(
     probe_for: Duration = 60,
     trips: Exceptions = (),
 ) -> Breaker:
-    """The breaker of that name, whoever uses it.
+    """Return the breaker of that name, for every caller.
 
     It opens after ``threshold`` failures in a row and lets a probe through after ``open_for``.
     Failures are outages as ``is_outage`` knows them, or exceptions of ``counts``: with classes, any
@@ -88,7 +88,7 @@ _ERRNOS = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errn
 
 
 def is_outage(error: BaseException) -> bool | None:
-    """Return whether the error says that a service is away, whoever asks it for what.
+    """Return whether the error says that a service is away, whatever was asked of it.
 
     True for a connection that was not made or broke, a name that is not found, silence, and the
     answers 502, 503 and 504, also as the ``__cause__`` of another error; False for any other answer

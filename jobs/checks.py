@@ -298,7 +298,7 @@ def calls_stay_outside(**_: Any) -> list[CheckMessage]:
         return []
     return [
         Warning(
-            f"outgoing calls may reach {', '.join(settings.HTTP_ALLOW)}, whoever names their URL",
+            f"outgoing calls may reach {', '.join(settings.HTTP_ALLOW)}, whatever the URL",
             "empty JOBS['HTTP_ALLOW'], or leave in it only what strangers may talk to",
             id="jobs.W020",
         )
@@ -415,7 +415,7 @@ def postgresql_is_new_enough(databases: Any = None, **_: Any) -> list[CheckMessa
     try:
         problem = environment.old_postgresql()
     except OperationalError:
-        return []  # whoever needs the database says so
+        return []  # other checks report the database
     return [Error(problem, id="jobs.E071")] if problem else []
 
 

@@ -9,7 +9,7 @@
         print(desk.wait(made["id"], timeout=60))
 
 Needs httpx and nothing else, no Django settings either. Requests that failed on the way, or that
-were told to come later, are repeated with growing pauses, as the server's Retry-After says; each
+were asked to come later, are repeated with growing pauses, as the server's Retry-After says; each
 write carries an Idempotency-Key, the same for all its repetitions, so that it happens once.
 """
 
@@ -222,7 +222,7 @@ class Client:
         return self._post(f"/dead-letters/{number}/discard", {"reason": reason})
 
     def outbox(self, *, limit: int = 200, **filters: Any) -> Iterator[Json]:
-        """Every event that is not told yet, or those of one ``state``."""
+        """Every event that is not published yet, or those of one ``state``."""
         return self._pages("/outbox", limit=limit, **filters)
 
     def preview(self, action: str, **targets: Any) -> Json:

@@ -122,7 +122,7 @@ class Settings:
     """Dotted path of a function that answers which tenants and queues a user may see, or a list of
     such functions, one for each app."""
     API_DOCS: bool = False
-    """Whether the API has a page that shows it, and tells its OpenAPI without a key."""
+    """Whether the API has a page that shows it, and serves its OpenAPI without a key."""
     API_RATES: Mapping[str, str] = field(
         default_factory=lambda: {"read": "600/m", "write": "300/m", "refused": "30/m"}
     )

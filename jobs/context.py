@@ -38,12 +38,12 @@ class Signal:
 
     @property
     def aborted(self) -> bool:
-        """Whether the handler has been told to stop."""
+        """Whether the handler has been asked to stop."""
         return self._peek() != ""
 
     @property
     def reason(self) -> str:
-        """Why it has been told to stop; empty while it has not."""
+        """Why it has been asked to stop; empty while it has not."""
         return self._peek()
 
     def __bool__(self) -> bool:
@@ -159,16 +159,16 @@ class Context:
         return self.failures + 1 >= self.max_attempts
 
     def should_stop(self) -> bool:
-        """Whether the handler has been told to stop; for loops that clean up by themselves."""
+        """Whether the handler has been asked to stop; for loops that clean up by themselves."""
         return self.signal.aborted
 
     def checkpoint(self) -> None:
-        """Returns at once, or ends the attempt here when it has been told to stop."""
+        """Returns at once, or ends the attempt here when it has been asked to stop."""
         if reason := self.signal.reason:
             raise Stopped(reason)
 
     def on_stop(self, callback: Callable[[str], object]) -> None:
-        """Calls back with the reason when the handler is told to stop, from another thread.
+        """Calls back with the reason when the handler is asked to stop, from another thread.
 
         For what blocks and can be closed from outside: a socket, a browser, a child process.
         """
@@ -231,10 +231,10 @@ class Context:
     ) -> UUID:
         """Tells an event; answers its id.
 
-        Inside a transaction it is told with that transaction. Outside of one it is told together
-        with the success of the job, in the same transaction, and not at all where the attempt ends
-        otherwise; ``at_once`` tells it now, whatever becomes of the attempt (not in a coroutine).
-        The key is the job's own unless another is given, and so is the tenant.
+        Inside a transaction it is published with that transaction. Outside of one it is published
+        together with the success of the job, in the same transaction, and not at all where the
+        attempt ends otherwise; ``at_once`` publishes it now, whatever becomes of the attempt (not
+        in a coroutine). The key is the job's own unless another is given, and so is the tenant.
         """
         made = message(
             topic,
@@ -244,7 +244,7 @@ class Context:
             audience=audience,
         )
         if at_once and _in_coroutine():
-            raise EventError("at_once", "a coroutine tells its events with the job's success")
+            raise EventError("at_once", "a coroutine publishes its events with the job's success")
         if at_once or self._in_transaction():
             self._write_message(made)
         elif len(self._messages) >= EVENT_LIMIT:
@@ -306,8 +306,8 @@ class Context:
         An exception of the call leaves the effect in doubt, unless it says that nothing happened:
         ``jobs.effects.NotHappened``, ``jobs.RateLimited``, an open circuit, a meter without room,
         an ``HttpError`` whose request was not ``sent``, or one of ``definite``.
-        ``request`` is stored with the intent, for the probe and for whoever decides. Begins
-        nothing once the job has been told to stop. Not for atomic handlers or transactions.
+        ``request`` is stored with the intent, for the probe and for the person who decides. Begins
+        nothing once the job has been asked to stop. Not for atomic handlers or transactions.
         """
         self.checkpoint()
         terms = Terms(request, definite, on_doubt)

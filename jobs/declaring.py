@@ -12,7 +12,7 @@ _KNOWN: dict[tuple[str, str], tuple[str, str]] = {}
 def agree(what: str, name: str, said: str, error: type[JobsError]) -> None:
     """Raise the error where another module declares the name differently.
 
-    Only declarations of modules count, by whoever calls the caller: what a function makes as it
+    Only declarations of modules count, by the caller's caller: what a function makes as it
     runs may depend on settings, and is not known at the start.
     """
     frame = sys._getframe(2)

@@ -67,7 +67,7 @@ AsyncProbe = Callable[[Intent], Answer | Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What ``ctx.effect`` is told besides key, call and probe."""
+    """What ``ctx.effect`` is given besides key, call and probe."""
 
     request: Any = None
     definite: tuple[type[BaseException], ...] = ()

@@ -1,4 +1,4 @@
-"""What apps are told of jobs that came to an end without success, whoever ended them.
+"""Callbacks of apps for jobs that came to an end without success, however they ended.
 
 ::
 
@@ -60,7 +60,7 @@ def ended(payload: type[Payload]) -> Callable[[L], L]:
                 function.__module__,
                 function.__qualname__,
             ):
-                raise HandlerError(f"the ends of {name!r} are told to {known.__qualname__} already")
+                raise HandlerError(f"{known.__qualname__} handles the ends of {name!r} already")
             _listeners[name] = function
         return function
 
@@ -73,6 +73,6 @@ def listeners() -> dict[str, Listener]:
 
 
 def forget(payload: type[Payload]) -> None:
-    """Nobody is told of this kind any more (for tests)."""
+    """No callback is called for this kind any more (for tests)."""
     for name in (payload.kind, *payload.aliases):
         _listeners.pop(name, None)

@@ -43,7 +43,7 @@ class JobsError(Exception):
     """Base of every error of this library."""
 
     audit: tuple[Any, ...] = ()
-    """What the audit says about it, for whoever rolls back the transaction it was written in."""
+    """The row of the audit about it, for code that rolls back the transaction of that row."""
 
 
 class ConfigError(JobsError):
@@ -193,7 +193,7 @@ class EventError(JobsError):
 class FeedGone(JobsError):
     """The feed cannot be read on from this position: what came after it is not all there.
 
-    Whoever asked has to start anew, from a fresh state and ``jobs.events.feed_head()``.
+    The caller has to start over, from a fresh state and ``jobs.events.feed_head()``.
     """
 
     def __init__(self, since: int, floor: int, head: int) -> None:

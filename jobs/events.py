@@ -1,4 +1,4 @@
-"""Events: what they are made of, and who is told of them before they are in the feed.
+"""Events: what they are made of, and who gets them before they are in the feed.
 
 ::
 
@@ -40,7 +40,7 @@ Audience = Literal["tenant", "staff"]
 Told = Mapping[str, Any] | BaseModel | Vouched
 """What may be the payload of an event."""
 Redactor = Callable[[str, Any], Any]
-"""Takes a topic and a payload, answers the payload that may be told."""
+"""Takes a topic and a payload, returns the payload that may be published."""
 Subscriber = Callable[["Event"], object]
 S = TypeVar("S", bound=Subscriber)
 
@@ -63,7 +63,7 @@ class Event:
 
     position: int
     id: UUID
-    """The same whenever the event is told again."""
+    """The same whenever the event is delivered again."""
     topic: str
     key: str
     """Events of one tenant with the same key come in the order of their commits."""
@@ -206,7 +206,7 @@ def likes(globs: Iterable[str]) -> list[str]:
     return [glob.replace("_", r"\_").replace("*", "%") for glob in globs]
 
 
-# ---- what may be told
+# ---- what may be published
 
 _redactor: Redactor | None = None
 
@@ -217,12 +217,12 @@ def set_redactor(redactor: Redactor | None) -> None:
     _redactor = redactor
 
 
-# ---- who is told before the feed
+# ---- who gets events before the feed
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A function that is told of topics, in the transaction that puts them into the feed."""
+    """A function that gets events of topics, in the transaction that puts them into the feed."""
 
     name: str
     function: Subscriber
@@ -253,10 +253,10 @@ def subscriber(*topics: str, name: str = "") -> Callable[[S], S]:
 
 
 def unsubscribe(name: str) -> None:
-    """The subscriber of this name is told nothing any more."""
+    """The subscriber of this name gets nothing any more."""
     _subscriptions.pop(name, None)
 
 
 def subscriptions() -> tuple[Subscription, ...]:
-    """Everybody who is told, in the order of registration."""
+    """Every subscriber, in the order of registration."""
     return tuple(_subscriptions.values())

@@ -19,7 +19,7 @@ _ROUND_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many starts in so much time, evenly spread; ``burst`` may start at once after a pause."""
+    """A number of starts per time, evenly spread; ``burst`` may start at once after a pause."""
 
     per_second: float
     burst: float

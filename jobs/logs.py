@@ -30,9 +30,9 @@ from jobs.redaction import RedactingFilter as RedactingFilter
 FIELDS = ("job_id", "kind", "queue", "attempt", "tenant", "request_id", "user_id")
 """What may be bound; handlers have all but the user."""
 LINES_LIMIT = 200
-"""So many of the last lines of a failed attempt are kept."""
+"""This many of the last lines of a failed attempt are kept."""
 LINE_LIMIT = 1000
-"""A kept line ends after so many characters."""
+"""A kept line ends after this many characters."""
 _LONGEST = 10_000
 Fields = Mapping[str, str | int]
 _NOTHING: Fields = MappingProxyType({})
@@ -306,7 +306,7 @@ def _to_record(logger: Any, _method: str, event: Event) -> tuple[tuple[()], dict
 
 
 def _depth() -> int:
-    """How many frames lie between plain logging and whoever logs."""
+    """How many frames lie between plain logging and the caller."""
     frame, depth = sys._getframe(1), 0
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")

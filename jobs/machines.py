@@ -94,7 +94,7 @@ def machine(
 
     ``edges`` maps each state to those it may become, or is a list of ``Edge`` with names and
     meanings. ``on_move`` is called with a ``Moved`` in the transaction of every move; ``on_moves``
-    with all that one call has moved, for whoever writes them down together.
+    with all that one call has moved, for a caller that writes them down together.
     """
     return Machine(model, field, edges, on_move, on_moves)
 

@@ -10,9 +10,9 @@
         binance.close(http.retry_after(answer) or 60)
 
 A rate of a kind says how often its jobs start; a meter says how often they call, however many calls
-a job makes. In no window of the rate's time more is taken than the rate, whoever takes. Where there
-is no room, ``take`` waits a moment; where that would be too long, the job is put off without using
-an attempt.
+a job makes. In no window of the rate's time more is taken than the rate, however many take. Where
+there is no room, ``take`` waits a moment; where that would be too long, the job is put off without
+using an attempt.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ANEW = 3
 
 
 def meter(name: str, rate: str, burst: float | None = None, *, wait: Duration = 2.0) -> Meter:
-    """Return the meter of that name, whoever uses it.
+    """Return the meter of that name, for every caller.
 
     ``rate`` is written ``100/s``, ``6000/m`` or ``3/10m`` and holds for any window of its time. It
     is spread evenly; ``burst`` says how much may be taken at once after an idle period. ``wait`` is
@@ -74,7 +74,7 @@ class Meter:
         return f"<Meter {self.name!r}>"
 
     def take(self, weight: int = 1, *, wait: Duration | None = None) -> None:
-        """Return when so much may be called; a job waits, ends when told to, or is put off.
+        """Return when so much may be called; a job waits, ends when asked to, or is put off.
 
         Begin the call at once. Where its moment lies further ahead than ``wait`` seconds, or the
         meter is closed for longer, this raises ``MeterFull``: in a handler the job runs again at
@@ -101,7 +101,7 @@ class Meter:
             await asyncio.sleep(pause)
 
     def close(self, until: datetime | Duration) -> None:
-        """Let nobody take until then: a moment with a time zone, or so many seconds from now.
+        """Let nobody take until then: a moment with a time zone, or this many seconds from now.
 
         For an answer that says "too many requests". A meter that is closed for longer stays so.
         """

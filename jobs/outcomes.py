@@ -102,7 +102,7 @@ class MeterFull(Steer):
 
 
 class Stopped(BaseException):
-    """Raised by ``ctx.checkpoint()`` once the job has been told to stop."""
+    """Raised by ``ctx.checkpoint()`` once the job has been asked to stop."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -26,7 +26,7 @@ from jobs.masks import HIDDEN
 from jobs.names import name_problem
 
 ERRORS_LIMIT = 1000
-"""Pydantic tells all errors or none; of more than these only the number is told."""
+"""Pydantic reports all errors or none; of more than these only the number is shown."""
 
 
 class Payload(BaseModel):
@@ -134,7 +134,7 @@ class Payload(BaseModel):
             field = ""
             return jsontext.dumps(data, limit)
         except jsontext.UnstorableValue as found:
-            # Inside of a sensitive field not even the path may be told: keys may be data.
+            # Inside of a sensitive field not even the path may be shown: keys may be data.
             name = field or found.field or "payload"
             raise InvalidPayload(self.kind, name, found.problem) from None
         except (PydanticSerializationError, RecursionError):
@@ -147,7 +147,7 @@ class Payload(BaseModel):
         return data
 
     def secrets(self) -> frozenset[str]:
-        """Every text and number inside of the sensitive fields, for whoever has to hide them."""
+        """Every text and number inside of the sensitive fields, for code that has to hide them."""
         if not self.__sensitive__:
             return frozenset()
         data = self._clear_data()

@@ -2,11 +2,11 @@
 
 ::
 
-    jobs.cancel(job_id, by="nightly cleanup", reason="superseded")      # code: may everything
+    jobs.cancel(job_id, by="nightly cleanup", reason="superseded")      # code: has every permission
     jobs.cancel(job_id, by=principal, reason="superseded")              # a person or an API key
 
 A plain name stands for code of the project itself, which is trusted. A ``Principal`` is somebody
-outside: the faces (admin, API, command line) make one for whoever is behind a request.
+outside: the faces (admin, API, command line) make one for the person or program behind a request.
 """
 
 from __future__ import annotations
@@ -114,5 +114,5 @@ By = str | Principal
 
 
 def principal(by: By, via: str = "code") -> Principal:
-    """The name as somebody who may everything; a principal as it is."""
+    """The name as somebody who has every permission; a principal as it is."""
     return by if isinstance(by, Principal) else Principal(by, via)

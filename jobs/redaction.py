@@ -61,9 +61,9 @@ _mask_of: dict[str, Callable[[object], str] | None] = {}
 
 
 def name_mask(name: object) -> Callable[[object], str] | None:
-    """How values under the name are shown; None where the name tells nothing.
+    """How values under the name are shown; None where the name says nothing.
 
-    ``Set-Cookie``, ``userPassword`` and ``stripe_api_key`` are told by their words.
+    ``Set-Cookie``, ``userPassword`` and ``stripe_api_key`` are recognised by their words.
     """
     key = str(name)[:200]
     if key not in _mask_of:

@@ -151,14 +151,14 @@ def handler(
     where it is ``killable``. ``grace`` is how long a handler may go on after its timeout before its
     process is killed. ``isolation="process"`` runs each attempt in a process of its own, within
     limits of ``memory``, ``cpu`` time, open ``files`` and ``processes``. ``emits``
-    tells every move of its jobs as an event. A job that waits when its time to expire is over ends,
-    also between two attempts; with ``expires_unless="started"`` only one that was never claimed.
-    ``keep_completed``, ``keep_failed``, ``keep_cancelled`` and ``keep_expired`` say how long jobs
-    stay that have ended so: a duration, how many, or both by a ``Keep``; ``dead_letter_retention``
-    says so of its open dead letters, which hold their jobs. ``searchable`` names fields of the
-    payload by whose values jobs are found quickly. Jobs of an ``internal`` kind are made by code
-    only: over the API, in the admin and at the command line nobody enqueues, schedules or edits
-    them, and nobody replays them with another payload.
+    publishes every move of its jobs as an event. A job that waits when its time to expire is over
+    ends, also between two attempts; with ``expires_unless="started"`` only one that was never
+    claimed. ``keep_completed``, ``keep_failed``, ``keep_cancelled`` and ``keep_expired`` say how
+    long jobs stay that have ended so: a duration, how many, or both by a ``Keep``;
+    ``dead_letter_retention`` says so of its open dead letters, which hold their jobs.
+    ``searchable`` names fields of the payload by whose values jobs are found quickly. Jobs of an
+    ``internal`` kind are made by code only: over the API, in the admin and at the command line
+    nobody enqueues, schedules or edits them, and nobody replays them with another payload.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.

@@ -1,4 +1,4 @@
-"""How long things stay that have ended: for a time, the last so many of them, or both.
+"""How long things stay that have ended: for a time, the last N of them, or both.
 
 ::
 
@@ -21,7 +21,7 @@ from jobs.names import name_problem
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What has ended stays while it is younger than ``time`` and among the ``last`` so many.
+    """What has ended stays while it is younger than ``time`` and among the ``last`` N.
 
     What is left out is no condition; raises HandlerError where both are.
     """
@@ -39,7 +39,7 @@ class Keep:
 
 
 Kept = timedelta | int | Keep
-"""How a handler says it: so long, the last so many, or both by a Keep."""
+"""How a handler says it: so long, the last N, or both by a Keep."""
 
 
 def parse(name: str, value: Kept | None) -> Keep | None:

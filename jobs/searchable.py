@@ -15,7 +15,7 @@ from pydantic import BaseModel
 LIMIT = 8
 """Most fields of one kind: each is a row per job."""
 VALUE_LIMIT = 200
-"""So many characters of a value are kept beside the job."""
+"""This many characters of a value are kept beside the job."""
 _PATH = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*\Z")
 
 

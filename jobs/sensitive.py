@@ -115,7 +115,7 @@ def opened(text: str, place: Place | None) -> str:
 
 
 def moved(text: str, source: Place, target: Place, *, stale: str = "") -> str:
-    """The text, sealed anew for another place; with ``stale``, only what has another key."""
+    """The text, sealed again for another place; with ``stale``, only what has another key."""
     if IN_TEXT not in text:
         return text
     data = json.loads(text)

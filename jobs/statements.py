@@ -81,7 +81,7 @@ class Columns:
         f"INSERT INTO shop_event ({_EVENT.names}) SELECT {_EVENT.parameters}"
 
     Columns that the database fills in are left out. Encrypted columns and indexes are made as
-    ``save()`` makes them; nobody is told by a signal.
+    ``save()`` makes them; no signal is sent.
     """
 
     def __init__(self, model: type[Model], *, prefix: str, using: str = "default") -> None:

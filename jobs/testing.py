@@ -120,7 +120,7 @@ class Summary:
 def run_jobs(queues: Sequence[str] | None = None, limit: int = 1000) -> Summary:
     """Everything that is due has run, and what it enqueued, too; answers what was run.
 
-    Jobs whose time has not come stay (see ``freeze_clock``). Whoever asked to be told of jobs that
+    Jobs whose time has not come stay (see ``freeze_clock``). Code that asked to hear of jobs that
     ended without success (``jobs.ended``) has been told. Inside a transaction each handler has a
     savepoint: what it wrote stays unless it broke the transaction. Raises an AssertionError
     when there is still something due after ``limit`` attempts.
@@ -149,7 +149,7 @@ def enqueued(payload: type[Payload], /, **fields: Any) -> list[Job]:
 
 
 def emitted(*topics: str) -> list[Event]:
-    """The events of these topics (globs; all without any) that were told so far, oldest first.
+    """Return the published events of these topics (globs; all without any), oldest first.
 
     They are relayed on the spot, and their subscribers told.
     """

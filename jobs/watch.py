@@ -1,4 +1,4 @@
-"""Callbacks for the moment at which a handler is told to stop: one thread asks for all of them."""
+"""Callbacks for the moment when a handler is asked to stop: one thread asks for all of them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ TOLERANCE = 300.0
 """Seconds that the sender's clock and ours may differ, with the way between."""
 _SCHEME = "sha256="
 _MOST = 8
-"""So many signatures of one header are looked at."""
+"""This many signatures of one header are looked at."""
 
 
 def __getattr__(name: str) -> Any:

@@ -82,11 +82,11 @@ class Acting(Base):
         return row
 
     def find(self, request: HttpRequest, key: str) -> Any:
-        """The row within the sight of whoever asks, or None; of a list without rows, None."""
+        """The row that the caller may see, or None; of a list without rows, None."""
         return None
 
     def check_view(self, request: HttpRequest) -> None:
-        """Raises where the page is not for whoever asks."""
+        """Raises where the page is not for the caller."""
         if not self.has_view_permission(request):
             raise PermissionDenied
 

@@ -175,7 +175,7 @@ class Until(Reason):
     words = {
         "until": Words(
             gettext_lazy("Until"),
-            gettext_lazy("Goes on by itself then; empty means until somebody resumes it."),
+            gettext_lazy("Resumes automatically at this time. Leave empty to resume manually."),
         )
     }
 
@@ -185,7 +185,7 @@ class NoteForm(Reason):
 
     words = {
         "text": Words(
-            gettext_lazy("Note"), gettext_lazy("Empty takes it away."),
+            gettext_lazy("Note"), gettext_lazy("Leave empty to remove the note."),
             initial=lambda form: form.row.note, empty="",
         )
     }  # fmt: skip

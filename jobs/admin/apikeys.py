@@ -64,7 +64,7 @@ def _permission(name: str) -> Any:
 
 
 def _in_words(name: str) -> Any:
-    """What is told of it; of seeing rows, which rows."""
+    """What is shown of it; for seeing rows, which rows."""
     words = words_of(name)
     verb, _line, model = name.partition("_")
     if words == name and verb == "view" and model in apps.all_models["jobs"]:
@@ -99,7 +99,7 @@ class ApiKeyAdmin(PlatformAdmin):
     list_acts = (
         Act("new", gettext_lazy("New key…"), form=KeyForm, show=_tell,
             tone="primary", verb="apikey.create", submit=gettext_lazy("Create"),
-            consequences=lambda r, k: [_("Whoever has the key may do this, without a login."),
+            consequences=lambda r, k: [_("Anyone with the key can do this, without a login."),
                                        _("Its secret is shown once, on the next page.")]),
     )  # fmt: skip
     acts = (
@@ -108,7 +108,7 @@ class ApiKeyAdmin(PlatformAdmin):
                           _("The old one is good for some hours more.")],
             RotateForm, show=_tell, verb="apikey.rotate"),
         Act("revoke", gettext_lazy("Revoke…"), None, _revoked,
-            lambda r, k: [_("Neither of its secrets is good any more, for ever.")],
+            lambda r, k: [_("None of its secrets works any more.")],
             tone="danger", verb="apikey.revoke", many=True,
             done=gettext_lazy("The key is revoked.")),
     )  # fmt: skip

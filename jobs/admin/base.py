@@ -60,7 +60,7 @@ class PlatformAdmin(Acting, ModelAdmin):
     """Whether its numbers are those of all tenants, so that who sees a part does not see it."""
     follows_row = False
     """Whether the page of a row changes with it, and otherwise only a little with the time: then
-    whoever polls is told cheaply, for a few seconds, that nothing has changed."""
+    clients that poll learn cheaply, for a few seconds, that nothing has changed."""
     list_template = ""
     page_template = ""
     actions = None
@@ -210,7 +210,7 @@ def mark_of(request: HttpRequest, row: Model) -> str:
 
 
 def marks(request: HttpRequest, data: dict[str, Any]) -> HttpResponse:
-    """What tells each region of the page as it is now from what it was before."""
+    """What changes whenever a region of the page does."""
     regions: dict[str, str] = data.get("jd_regions", {})
     return JsonResponse({
         name: _digest(render_to_string(template, data, request))

@@ -108,7 +108,7 @@ class BatchAdmin(PlatformAdmin):
         Act("cancel", gettext_lazy("Cancel the rest…"), None, _nothing_left,
             _cancel_means, show=_cancelled, tone="danger", verb="batch.cancel_rest"),
         Act("note", gettext_lazy("Note…"),
-            form=NoteForm, done=gettext_lazy("The note stands beside it."),
+            form=NoteForm, done=gettext_lazy("The note is shown next to it."),
             submit=gettext_lazy("Save"), verb="batch.note"),
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ from jobs.operate.bulk import ACTIONS, Care
 from jobs.operate.permissions import RUN_BULK
 
 SURE = 500
-"""Above so many jobs their number has to be typed."""
+"""Above this many jobs their number has to be typed."""
 LABELS = {
     "retry": gettext_lazy("Retry jobs"),
     "replay": gettext_lazy("Replay jobs as new"),
@@ -76,7 +76,7 @@ class StartForm(Reason):
     def clean_sure(self) -> int:
         number = int(self.cleaned_data["sure"])
         if self.preview is not None and number != self.preview.eligible:
-            raise forms.ValidationError(_("It is another number now."))
+            raise forms.ValidationError(_("The number of jobs has changed; please confirm again."))
         return number
 
 
@@ -155,8 +155,8 @@ class BulkAdmin(PlatformAdmin):
             tone="danger", verb="bulk.abort",
             done=gettext_lazy("The operation is aborted.")),
         Act("proceed", gettext_lazy("Carry on…"), None, _over,
-            lambda r, b: [_("It goes on where it stopped; nothing is done twice.")],
-            verb="bulk.proceed", done=gettext_lazy("The operation goes on.")),
+            lambda r, b: [_("It continues where it stopped; nothing is done twice.")],
+            verb="bulk.proceed", done=gettext_lazy("The operation continues.")),
     )  # fmt: skip
     list_acts = (START,)
 

@@ -49,9 +49,7 @@ class IgnoreForm(Reason):
     """For how long."""
 
     words = {
-        "until": Words(
-            gettext_lazy("Until"), gettext_lazy("Empty means until somebody opens it again.")
-        )
+        "until": Words(gettext_lazy("Until"), gettext_lazy("Leave empty to reopen it manually."))
     }
 
 

@@ -62,7 +62,7 @@ def tag(text: object) -> SafeString:
 
 
 def moment(value: datetime) -> str:
-    """To the second, in the time zone of whoever looks, which is named."""
+    """To the second, in the reader's time zone, which is named."""
     local = timezone.localtime(value)
     offset = local.strftime("%z")
     return f"{date_format(local, 'Y-m-d H:i:s')} UTC{offset[:3]}:{offset[3:]}"

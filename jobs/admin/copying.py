@@ -12,7 +12,7 @@ NAMESPACE = "jobs-api"
 
 
 def api(operation: str, *path: object, **query: Any) -> str:
-    """The request that tells the same; nothing where the project has no API."""
+    """The request that returns the same; nothing where the project has no API."""
     try:
         url = reverse(f"{NAMESPACE}:{operation}", args=path)
     except NoReverseMatch:

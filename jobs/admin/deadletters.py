@@ -37,7 +37,7 @@ STATES = ("open", "retried", "replayed", "discarded", "expired")
 
 
 def _closed(request: HttpRequest, letter: DeadLetter) -> str:
-    return "" if letter.state == "open" else _("Somebody has decided about it already.")
+    return "" if letter.state == "open" else _("It has been decided already.")
 
 
 def _not_replayable(request: HttpRequest, letter: DeadLetter) -> str:

@@ -41,7 +41,7 @@ PAUSE_ACTS = (
     Act("resume", gettext_lazy("Resume…"), target=lambda row: row.scope, tone="primary",
         consequences=lambda r, p: [_("Waiting jobs start again, by their priority."),
                                    _("A blackout window would stay in force.")],
-        verb="scope.resume", many=True, done=gettext_lazy("It goes on.")),
+        verb="scope.resume", many=True, done=gettext_lazy("It continues.")),
 )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ class LimiterAdmin(PlainAdmin):
     )  # fmt: skip
     nothing = (
         gettext_lazy("Nothing is limited"),
-        gettext_lazy("Declare a limit beside its handler, or set one on the page of a queue."),
+        gettext_lazy("Declare a limit with its handler, or set one on the page of a queue."),
     )
     audit_kind = "scope"
 
@@ -192,7 +192,7 @@ class SlotAdmin(PlainAdmin):
     search = "key"
     nothing = (
         gettext_lazy("No exclusive key is held"),
-        gettext_lazy("A key is held from when its job is handed out until the job ends."),
+        gettext_lazy("A key is held from when its job is dispatched until the job ends."),
     )
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
@@ -225,11 +225,11 @@ class BreakerAdmin(PlainAdmin):
     acts = (
         Act("open", gettext_lazy("Open…"), form=OpenForm, tone="danger",
             done=gettext_lazy("The circuit is open."),
-            consequences=lambda r, b: [_("Nobody calls through it for so long."),
+            consequences=lambda r, b: [_("All calls through it are blocked for this long."),
                                        _("Jobs that would call wait, and lose no attempt.")],
             verb="breaker.open"),
         Act("close", gettext_lazy("Close…"), None, _is_closed,
-            lambda r, b: [_("Everybody may call again; no failure is counted."),
+            lambda r, b: [_("Calls are allowed again; no failure is counted."),
                                        _("Jobs that it has delayed are due at once.")],
             verb="breaker.close", many=True,
             done=gettext_lazy("The circuit is closed.")),

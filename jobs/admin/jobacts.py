@@ -112,7 +112,7 @@ def _retry_means(request: HttpRequest, job: Any) -> Sequence[Any]:
 
 def _edit_means(request: HttpRequest, job: Any) -> Sequence[Any]:
     if job.state == JobState.QUEUED:
-        return [_("It is handed out already: it goes back and waits to be handed out again.")]
+        return [_("It is queued already: it goes back and waits to be dispatched again.")]
     return []
 
 
@@ -129,7 +129,7 @@ def _cancel_means(request: HttpRequest, job: Any) -> Sequence[Any]:
             _("It is asked to stop, and does at its next checkpoint."),
             _("If it finishes first, it has succeeded."),
         ]
-    return [_("It will never run, unless somebody retries it."),
+    return [_("It will never run unless it is retried."),
             _("Jobs that wait for it follow their own rule: cancelled, waiting or running on.")]  # fmt: skip  # noqa: E501
 
 

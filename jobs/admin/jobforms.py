@@ -29,7 +29,9 @@ class JobRetryForm(Reason):
 
     words = {
         "attempts": Words(
-            gettext_lazy("Attempts"), gettext_lazy("So many more failures are allowed."), initial=1
+            gettext_lazy("Attempts"),
+            gettext_lazy("This many more failures are allowed."),
+            initial=1,
         ),
         "reset": Words(
             gettext_lazy("With its whole budget of attempts again"),
@@ -103,7 +105,7 @@ def edited(request: HttpRequest, job: Any, given: dict[str, Any]) -> dict[str, A
 
 
 def whole_payload(request: HttpRequest | None, job: Any) -> str | None:
-    """The payload as text, where whoever asks may see all of it."""
+    """The payload as text, if the caller may see all of it."""
     if request is None or job is None or missing(request, VIEW_PAYLOAD):
         return None
     public = shown.public_payload(job)

@@ -30,7 +30,7 @@ from jobs.operate.shown import public_data, public_payload
 from jobs.states import FINAL_STATES
 
 ATTEMPTS = 25
-"""So many of the latest attempts are shown."""
+"""This many of the latest attempts are shown."""
 QUIET_CODES = ("succeeded",)
 _FOREIGN = re.compile(
     r'File "[^"]*(site-packages|dist-packages|/lib/python3|/jobs/engine/|<frozen)'

@@ -59,7 +59,7 @@ class LimitForm(ScopeForm):
         ),
         "burst": Words(
             gettext_lazy("Burst"),
-            gettext_lazy("So many may start at once before the rate counts."),
+            gettext_lazy("This many may start at once before the rate applies."),
         ),
         "until": Words(
             gettext_lazy("Until"),
@@ -106,7 +106,7 @@ def _no_override(request: HttpRequest, queue: Any) -> str:
 def _none_by_hand(request: HttpRequest, queue: Any) -> str:
     if any(not m.is_declared for m in limits_of(request, queue.pk)):
         return ""
-    return _("Nobody has set a limit by hand.")
+    return _("No limit has been set by hand.")
 
 
 ACTS = (

@@ -1,9 +1,9 @@
 """Live pages over one stream, where an ASGI server serves them.
 
-The stream of a page tells which of its regions are stale; the page then asks for those alone. The
+The stream of a page says which of its regions are stale; the page then asks for those alone. The
 server looks by itself every few seconds, and at once when an event of the platform rings. Each look
-is the page's own view, asked anew with the session as it is by then: who may not see it any more
-is told nothing more. Elsewhere pages ask for their regions every few seconds themselves.
+is the page's own view, asked again with the session as it is by then: who may not see it any more
+gets nothing more. Elsewhere pages ask for their regions every few seconds themselves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jobs.principals import Principal
 STREAM, LOOK = "_stream", "_look"
 """Names in the address of a page: its stream, and the marks of its regions as they are now."""
 MOST = 500
-"""Streams of one process; whoever comes after that asks every few seconds."""
+"""Streams of one process; further pages poll every few seconds."""
 GAP = 1.0
 """Seconds between two looks, however often it rings."""
 SLOWEST, FASTEST = 15.0, 2.0
@@ -86,7 +86,7 @@ async def _lines(request: ASGIRequest, who: Principal) -> AsyncIterator[bytes]:
 
 
 async def _hear(who: Principal, rings: asyncio.Event) -> None:
-    """Rings whenever something happens that whoever looks may know of."""
+    """Rings whenever something happens that the reader may know of."""
     from jobs.realtime.hub import Cut, hub
     from jobs.realtime.questions import Question, View
 

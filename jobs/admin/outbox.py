@@ -44,20 +44,20 @@ class OutboxAdmin(PlatformAdmin):
     acts = (
         Act("publish", gettext_lazy("Publish now…"),
             forbidden=_only("failed", "parked"), verb="event.publish", many=True, tone="primary",
-            done=gettext_lazy("It is told next."),
-            consequences=lambda r, e: [_("It is told next, with all its tries before it."),
+            done=gettext_lazy("It is published next."),
+            consequences=lambda r, e: [_("It is published next, with all its tries before it."),
                                        _("Subscribers may have seen it: they must bear it twice.")]),  # noqa: E501
         Act("park", gettext_lazy("Park…"),
             forbidden=_only("pending", "failed"), verb="event.park", many=True,
             done=gettext_lazy("It is parked."),
-            consequences=lambda r, e: [_("Nobody is told until somebody publishes it."),
+            consequences=lambda r, e: [_("It reaches nobody until it is published by hand."),
                                        _("Later events with the same key wait for it.")]),
         Act("discard", gettext_lazy("Discard…"),
             forbidden=_only("pending", "failed", "parked"), verb="event.discard", many=True,
             tone="danger",
             done=gettext_lazy("It is discarded."),
-            consequences=lambda r, e: [_("Nobody will ever be told."),
-                                       _("What waited for it goes on.")]),
+            consequences=lambda r, e: [_("It is never published."),
+                                       _("Events that waited for it continue.")]),
     )  # fmt: skip
 
     def _rows(self, request: HttpRequest) -> Any:

@@ -42,7 +42,7 @@ def register_panel(
 
     ``kind`` is the name of a kind, the beginning of names with a star (``email.*``), or a payload
     class. The function takes the request and the job, and answers HTML that is marked safe, text,
-    which is escaped, or None for nothing. It is shown to whoever has the permission.
+    which is escaped, or None for nothing. It is shown to users who have the permission.
     """
     name = kind if isinstance(kind, str) else str(kind.kind)  # type: ignore[attr-defined]
 

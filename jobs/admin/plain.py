@@ -26,7 +26,7 @@ from jobs.engine import sql
 
 PAGE = 50
 LONGEST = 400
-"""So many characters of a search are looked at; no name is longer."""
+"""This many characters of a search are looked at; no name is longer."""
 
 
 Fact = tuple[Any, Any] | tuple[Any, Any, bool]

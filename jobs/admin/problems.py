@@ -119,7 +119,7 @@ def _closed(one: Problem) -> SafeString | str:
         return one.text
     scope = _name(capfirst(scope_word(stop.scope).told))
     if stop.what == "pause":
-        until: Any = time_tag(stop.until) if stop.until else _("somebody resumes it")
+        until: Any = time_tag(stop.until) if stop.until else _("it is resumed")
         return format_html(_("{} is paused by {} until {}: {}"), scope, stop.by, until, stop.reason)
     until = time_tag(stop.until) if stop.until else "…"
     return format_html(_("Blackout: {} is closed until {}: {}"), scope, until, stop.reason)
@@ -149,12 +149,12 @@ _TEXTS: dict[str, Callable[[Problem], SafeString | str]] = {
         time_tag(one.since, "for"),
     ),
     "no_dispatcher": lambda one: _(
-        "No dispatcher is running: waiting jobs are not handed out. "
+        "No dispatcher is running: waiting jobs are not dispatched. "
         "Start one with “manage.py jobs dispatch”."
     ),
     "redis": lambda one: _("Redis cannot be reached: jobs are kept, and wait."),
-    "no_scheduler": lambda one: _("Nobody serves schedules: their jobs are not made."),
-    "no_relay": lambda one: _("Nobody relays events: they wait in the outbox."),
+    "no_scheduler": lambda one: _("No scheduler is running; jobs of schedules are not created."),
+    "no_relay": lambda one: _("No relay is running; events wait in the outbox."),
     "doubt": _doubt,
     "schedule": _schedule,
     "outbox_lag": lambda one: format_html(

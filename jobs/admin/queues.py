@@ -77,7 +77,7 @@ def _scope(queue: Named | None) -> str:
 
 
 def _pause_means(request: HttpRequest, queue: Named) -> Sequence[Any]:
-    return [_("Nothing more of it starts; what is handed out already is taken back."),
+    return [_("Nothing more of it starts; queued jobs are taken back."),
             _("Running jobs run on, unless you stop them."),
             _("Waiting uses no attempt.")]  # fmt: skip
 
@@ -99,7 +99,7 @@ class QueueAdmin(PlatformAdmin):
             PauseForm, "danger", gettext_lazy("The queue is paused."), verb="scope.pause",
             target=_scope),
         Act("resume", gettext_lazy("Resume…"), None, _not_paused, _resume_means,
-            tone="primary", done=gettext_lazy("The queue goes on."), verb="scope.resume",
+            tone="primary", done=gettext_lazy("The queue is resumed."), verb="scope.resume",
             target=_scope),
         *limits.ACTS,
     )  # fmt: skip

@@ -22,8 +22,8 @@ from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 
 MISSED = {"skip": gettext_lazy("they are left out"),
-          "latest": gettext_lazy("the latest is made up for"),
-          "all": gettext_lazy("every one is made up for")}  # fmt: skip
+          "latest": gettext_lazy("the latest is run late"),
+          "all": gettext_lazy("all of them are run late")}  # fmt: skip
 OVERLAP = {"allow": gettext_lazy("runs may overlap"),
            "skip": gettext_lazy("a slot is left out while an earlier run is unfinished")}  # fmt: skip  # noqa: E501
 SHOWN = 12

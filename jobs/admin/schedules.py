@@ -83,15 +83,15 @@ class ScheduleAdmin(PlatformAdmin):
     page_template = "jobs/admin/schedule.html"
     acts = (
         Act("run", gettext_lazy("Run now…"), show=_made, tone="primary", target=_name,
-            consequences=lambda r, s: [_("One job is made beside its slots.")],
+            consequences=lambda r, s: [_("One job is created in addition to its slots.")],
             verb="schedule.run_now", many=True),
         Act("pause", gettext_lazy("Pause…"), None, _paused, _pause_means,
             Until, target=_name, verb="schedule.pause", many=True,
             done=gettext_lazy("The schedule is paused.")),
         Act("resume", gettext_lazy("Resume…"), None, _not_paused,
-            lambda r, s: [_("It goes on with the next slot from now.")],
+            lambda r, s: [_("It continues with the next slot from now.")],
             verb="schedule.resume", many=True, target=_name,
-            done=gettext_lazy("The schedule goes on.")),
+            done=gettext_lazy("The schedule is resumed.")),
         EDIT, BACKFILL,
         Act("remove", gettext_lazy("Remove…"), None, _declared,
             lambda r, s: [_("It makes no more jobs; those it has made stay.")], tone="danger",

@@ -87,7 +87,7 @@ def _not_yours(request: HttpRequest, row: SavedView) -> str:
 
 def _gone_for(request: HttpRequest, row: SavedView) -> Sequence[Any]:
     if row.is_shared:
-        return [_("Whoever it is shared with loses it, too."), _("No job is touched.")]
+        return [_("It is removed for everybody it is shared with."), _("No job is touched.")]
     return [_("No job is touched.")]
 
 

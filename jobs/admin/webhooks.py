@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what, what came of it, and what to do about it."""
+"""Webhooks: who receives what, what came of it, and what to do about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EndpointForm(Reason):
         ),
         "tenant": Words(
             gettext_lazy("Tenant"),
-            gettext_lazy("Whose events; * means those of every tenant, and of administrators."),
+            gettext_lazy("The tenant of the events; * means every tenant, and administrators."),
         ),
     }  # fmt: skip
 
@@ -62,7 +62,7 @@ class RotateForm(Reason):
 
 def _tell(request: HttpRequest, row: Webhook | None, made: webhooks.Made) -> HttpResponse:
     url = reverse(f"{site_of(request)}:jobs_webhook_changelist")
-    words = _("Copy it now: whoever receives checks signatures with it.")
+    words = _("Copy it now: the receiver checks signatures with it.")
     return told_once(request, _("Secret of the webhook"), "", made.secret, url, words)
 
 
@@ -80,7 +80,7 @@ def _is_stopped(request: HttpRequest, row: Webhook) -> str:
 
 @admin.register(Webhook)
 class WebhookAdmin(PlatformAdmin):
-    """Addresses of others that are told of events."""
+    """Addresses of others that receive events."""
 
     list_template = "jobs/admin/webhooks.html"
     page_template = "jobs/admin/webhook.html"
@@ -96,7 +96,7 @@ class WebhookAdmin(PlatformAdmin):
         Act("edit", gettext_lazy("Edit…"), form=ChangeForm,
             done=gettext_lazy("The webhook is changed."),
             verb="webhook.edit", submit=gettext_lazy("Save"),
-            consequences=lambda r, w: [_("What waits goes to the new address.")]),
+            consequences=lambda r, w: [_("Deliveries that wait go to the new address.")]),
         Act("rotate", gettext_lazy("New secret…"), show=_tell, form=RotateForm,
             verb="webhook.rotate_secret",
             consequences=lambda r, w: [_("The new secret is shown once, on the next page.")]),
@@ -104,7 +104,7 @@ class WebhookAdmin(PlatformAdmin):
             done=gettext_lazy("The webhook is paused."), verb="webhook.pause", many=True,
             consequences=lambda r, w: [_("What comes meanwhile waits.")]),
         Act("resume", gettext_lazy("Resume…"), forbidden=_is_stopped,
-            done=gettext_lazy("The webhook goes on."), form=ResumeForm, tone="primary",
+            done=gettext_lazy("The webhook is resumed."), form=ResumeForm, tone="primary",
             verb="webhook.resume", many=True),
         Act("delete", gettext_lazy("Delete…"), show=_gone, tone="danger",
             consequences=lambda r, w: [_("Nothing more is sent there; what waits is dropped.")],
@@ -178,7 +178,7 @@ class DeliveryAdmin(PlatformAdmin):
     acts = (
         Act("redeliver", gettext_lazy("Send again…"), done=gettext_lazy("It is sent again."),
             tone="primary", verb="webhook.redeliver",
-            consequences=lambda r, d: [_("Whoever receives must bear it twice.")]),
+            consequences=lambda r, d: [_("The receiver must handle duplicates.")]),
     )  # fmt: skip
 
     def has_module_permission(self, request: HttpRequest) -> bool:

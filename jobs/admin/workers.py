@@ -105,7 +105,7 @@ class WorkerAdmin(PlatformAdmin):
                           _("Its process stays until it is stopped.")], verb="worker.drain",
             many=True),
         Act("stop", gettext_lazy("Stop…"), forbidden=_gone,
-            done=gettext_lazy("The worker was told to end."),
+            done=gettext_lazy("The worker was asked to end."),
             consequences=lambda r, w: [_("It drains and ends."),
                           _("Whatever keeps your programs running may start it again.")],
             tone="danger", verb="worker.stop", many=True),

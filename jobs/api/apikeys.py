@@ -1,4 +1,4 @@
-"""API keys: made, told once, rotated, revoked."""
+"""API keys: created, shown once, rotated, revoked."""
 
 from __future__ import annotations
 

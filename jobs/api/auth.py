@@ -88,7 +88,7 @@ def who(request: HttpRequest) -> Principal:
 
 
 def again(request: HttpRequest, anew: HttpRequest) -> Principal | None:
-    """Whoever the mount of a request would know if it came anew; None where it would be refused."""
+    """Return the principal of a request that comes again; None if it would be refused now."""
     anew.jobs_scope = getattr(request, "jobs_scope", None)  # type: ignore[attr-defined]
     for login in request.jobs_logins:  # type: ignore[attr-defined]
         found = login(anew)

@@ -110,7 +110,7 @@ def build_router(
 
 
 def _listening(login: Any) -> Router:
-    """The events, which whoever shows a ticket may see as well."""
+    """The events, which a caller who shows a ticket may see as well."""
     logins = login if isinstance(login, Sequence) else [login]
     router = Router(auth=[*logins, events.Listener()])
     router.add_router("", events.section.router)
@@ -188,7 +188,7 @@ register_converter(Anything, "jobs_anything")
 
 
 def add_rest(api: NinjaAPI, auth: Any = None) -> None:
-    """Whatever else is asked of the API is a problem, told only to who is known.
+    """Whatever else is asked of the API is a problem, shown only to known callers.
 
     To be called after every other router of the API has been added.
     """

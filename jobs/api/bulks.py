@@ -48,7 +48,7 @@ class PreviewOut(Schema):
     before: datetime
     is_cut: bool
     looked: int | None
-    """Counted among so many of the newest jobs only; null: among all."""
+    """Counted among this many of the newest jobs only; null: among all."""
     token: str
 
 

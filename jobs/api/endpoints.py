@@ -1,4 +1,4 @@
-"""Endpoints: how an operation is declared, and told in the OpenAPI document."""
+"""Endpoints: how an operation is declared, and documented by OpenAPI."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def operation(
 
     ``verb`` names the verb that it does, whose permission it asks for; an operation whose verb is
     declared nowhere is left out. Without a verb ``needs`` is the permission, which may be empty:
-    whoever is known may ask. ``answer`` is a schema, or schemas by status. Members of the answer
-    that are ``secret`` are told once; ``files.url`` is a member of each file. ``renew`` changes the
-    kept answer of a request that is repeated, such as addresses that expire. Only ``is_open`` asks
-    nobody who he is. Bodies may have ``body_limit`` bytes, where that is more than the API's own
-    limit. ``shape`` tells problems in
+    any known caller may ask. ``answer`` is a schema, or schemas by status. Members of the answer
+    that are ``secret`` are shown once; ``files.url`` is a member of each file. ``renew`` changes
+    the kept answer of a request that is repeated, such as addresses that expire. Only ``is_open``
+    asks nobody who he is. Bodies may have ``body_limit`` bytes, where that is more than the API's
+    own limit. ``shape`` words problems in
     the words of an app: it answers the problem that is sent. ``before`` is a step that calls other
     hosts, before there is a transaction (see ``jobs.api.ahead``). ``needs_key`` refuses a POST
     without an Idempotency-Key, and ``key_form`` is the regular expression that a key has to match,
@@ -116,7 +116,7 @@ def operation(
 
 
 def told_problem(description: str) -> dict[str, Any]:
-    """How the OpenAPI document tells an answer that is a problem."""
+    """How the OpenAPI document describes an answer that is a problem."""
     names = ("type", "title", "status", "detail", "instance", "code", "request_id")
     members: dict[str, Any] = {name: {"type": "string"} for name in names}
     members |= {"status": {"type": "integer"}}

@@ -170,7 +170,7 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
 
 
 def _own_key(who: Principal, tenant: str, key: str) -> str:
-    """Keys are everybody's, but those of whoever sees some tenants only are theirs."""
+    """Keys are everybody's, but those of callers who see some tenants only are theirs."""
     if not key or who.scope.tenants is None:
         return key
     return f"{tenant.replace('%', '%25').replace('/', '%2F')}/{key}"

@@ -1,7 +1,7 @@
 """Events, as programs and pages follow them: page by page, as a stream, or with a ticket.
 
-Beside the logins of the mount these endpoints know whoever shows a ticket, and whom the project's
-own ``jobs.realtime.AUTHENTICATORS`` know.
+Beside the logins of the mount these endpoints know a caller who shows a ticket, and whom the
+project's own ``jobs.realtime.AUTHENTICATORS`` know.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class WantedIn(Schema):
 
 
 class EventPageIn(WantedIn):
-    """The same, so many of them."""
+    """An events query with a limit."""
 
     limit: int = Field(100, ge=1, le=questions.LIMIT)
 
@@ -148,7 +148,7 @@ class TicketIn(In):
 
 
 class TicketOut(Schema):
-    """A ticket, which opens one socket, stream or page within so many seconds."""
+    """A ticket, which opens one socket, stream or page within this many seconds."""
 
     ticket: str | None
     seconds: int

@@ -35,7 +35,7 @@ class LimitOut(Schema):
 
 @section.get("/limits", "limit_list", needs=VIEW_QUEUE, answer=list[LimitOut])
 def limit_list(request: HttpRequest) -> Any:
-    """Limits of queues and kinds, and of keys that are closed, for who sees everything."""
+    """Limits of queues and kinds, and closed keys; empty for callers who see only some tenants."""
     return list(sight.limits(auth.who(request))[:1000])
 
 

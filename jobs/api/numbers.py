@@ -184,7 +184,7 @@ def _fields(row: Any) -> dict[str, Any]:
 
 @section.get("/stats/throughput", "stats_throughput", needs=VIEW_JOB, answer=SeriesOut)
 def stats_throughput(request: HttpRequest, wanted: Query[SeriesIn]) -> Any:
-    """How attempts ended over time; the numbers of all tenants, for who sees them all."""
+    """How attempts ended over time; the numbers of all tenants, for callers who see them all."""
     _check_queue(_of_all_tenants(request), wanted.queue)
     found = stats.series(
         wanted.since,
@@ -256,7 +256,7 @@ def _check_queue(who: Principal, queue: str | None) -> None:
 
 
 def point(found: stats.Point, seconds: float | None = None) -> dict[str, Any]:
-    """What ended within a step, which may be said to have so many seconds."""
+    """What ended within a step, which may be said to have this many seconds."""
     return {
         "at": found.at,
         "counts": dict(found.counts),

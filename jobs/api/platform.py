@@ -38,7 +38,7 @@ class MeOut(Schema):
 
 @me.get("/me", "me", needs="", answer=MeOut)
 def who_am_i(request: HttpRequest) -> Any:
-    """Who I am and what I may."""
+    """Get the caller's permissions and scope."""
     who = auth.who(request)
     tenants, queues = who.scope.tenants, who.scope.queues
     return {
@@ -142,7 +142,7 @@ class ActsIn(paging.PageIn):
 
 @acts.get("/audit", "audit_list", needs=VIEW_AUDIT, answer=paging.Listed[ActOut])
 def audit_list(request: HttpRequest, response: HttpResponse, wanted: Query[ActsIn]) -> Any:
-    """Who did what, newest first."""
+    """Entries of the audit log, newest first."""
     names = ("actor", "action", "target_kind", "target_id", "outcome")
     filters = {name: value for name in names if (value := getattr(wanted, name)) is not None}
     rows = sight.within(Audit.objects.using(sql.alias()), auth.who(request)).filter(**filters)
@@ -157,7 +157,7 @@ class HealthOut(Schema):
 
 @health.get("/health/live", "health_live", needs="", answer=HealthOut, is_open=True)
 def health_live(request: HttpRequest) -> Any:
-    """The process answers."""
+    """Liveness: the process is running."""
     return {"status": "ok"}
 
 
@@ -166,7 +166,7 @@ def health_live(request: HttpRequest) -> Any:
     is_open=True,
 )  # fmt: skip
 def health_ready(request: HttpRequest) -> Any:
-    """The database of the jobs answers."""
+    """Readiness: the jobs database is reachable."""
     try:
         sql.rows("SELECT 1 FROM jobs_queue LIMIT 1")
     except Error:

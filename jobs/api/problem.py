@@ -1,4 +1,4 @@
-"""Problems: what went wrong, as RFC 9457 tells it, with a stable code and pointers to the fields.
+"""Problems: what went wrong, as RFC 9457 describes it, with a stable code and pointers to fields.
 
 ::
 
@@ -61,7 +61,7 @@ class Problem(Exception):
     """An answer that says what went wrong; ``extra`` are members of the project's own."""
 
     audit: tuple[Any, ...] = ()
-    """What the audit says about it, as of the error that it tells."""
+    """What the audit says about it, as of the error that it reports."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ section = Section("queues", {"scope": "/scopes"})
 
 
 class QueueOut(Schema):
-    """A queue; counts stop at ten thousand. ``queued`` jobs are handed out, and wait, too."""
+    """A queue; counts stop at ten thousand. ``queued`` jobs are dispatched, but wait, too."""
 
     name: str
     waiting: int
@@ -92,7 +92,7 @@ def _sees_queue(who: Principal, name: str) -> bool:
 
 @section.get("/queues", "queue_list", needs=VIEW_QUEUE, answer=list[QueueOut])
 def queue_list(request: HttpRequest) -> Any:
-    """Every queue that jobs, code or workers name; of no use to who sees only some tenants."""
+    """Every queue that jobs, code or workers name; for callers who see all tenants."""
     return _queues(auth.who(request))
 
 

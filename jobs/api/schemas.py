@@ -1,4 +1,4 @@
-"""What the API tells of jobs, batches and what belongs to them."""
+"""Schemas of jobs, batches and what belongs to them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class JobOut(Schema):
 
 
 class UniqueIn(In):
-    """What counts as the same job, and for how long: while unfinished, ever, or so many ms."""
+    """What counts as the same job, and for how long: while unfinished, ever, or this many ms."""
 
     key: str = Field(min_length=1, max_length=200)
     for_: Literal["unfinished", "ever"] = Field("unfinished", alias="for")

@@ -1,4 +1,4 @@
-"""How often one may ask: so many requests in a window, per principal, or per address before that.
+"""How often one may ask: this many requests in a window, per principal, or per address before that.
 
 Counted in the Redis of the jobs, for all processes together and as plain numbers: caches of Django
 unpickle what they hold. While Redis is away, each process counts for itself.
@@ -35,7 +35,7 @@ class Window:
     key: str = ""
 
     def write(self, response: HttpResponseBase) -> None:
-        """The response tells it."""
+        """The response says so."""
         response["RateLimit-Policy"] = f'"{self.name}";q={self.limit};w={self.seconds}'
         response["RateLimit"] = f'"{self.name}";r={max(self.left, 0)};t={self.reset}'
 

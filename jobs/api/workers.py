@@ -19,7 +19,7 @@ section = Section("workers", {"worker": "/workers"})
 
 
 class CurrentOut(Schema):
-    """A job that a worker is at."""
+    """A job that a worker runs."""
 
     id: UUID
     kind: str
@@ -54,7 +54,7 @@ def worker(found: workers.Seen) -> dict[str, Any]:
 
 @section.get("/workers", "worker_list", needs=VIEW_WORKER, answer=list[WorkerOut])
 def worker_list(request: HttpRequest) -> Any:
-    """The workers of the last day, by name; of no use to who sees only some tenants."""
+    """The workers of the last day, by name; for callers who see all tenants."""
     who = auth.who(request)
     if who.scope.tenants is not None:
         return []
@@ -80,7 +80,7 @@ class ServiceOut(Schema):
 
 @section.get("/services", "service_list", needs=VIEW_WORKER, answer=list[ServiceOut])
 def service_list(request: HttpRequest) -> Any:
-    """Who hands jobs out, serves schedules and relays events; empty for who sees some tenants."""
+    """Processes that dispatch, schedule and relay; empty for callers who see only some tenants."""
     return [
         {"name": s.name, "state": s.state, "holders": s.holders, "lag_ms": round(s.lag * 1000),
          "last_at": s.last_at}

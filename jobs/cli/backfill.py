@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--before", type=moment, metavar="TIME", help="go on where another run stopped"
     )
     parser.add_argument(
-        "--limit", type=positive_int, metavar="N", help="look at about so many jobs, then stop"
+        "--limit", type=positive_int, metavar="N", help="look at about this many jobs, then stop"
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
 

@@ -1,4 +1,4 @@
-"""``manage.py jobs keys``: which keys are in use, sealing anew, and whether one can be dropped."""
+"""``manage.py jobs keys``: which keys are in use, sealing again, and whether one can be dropped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _rotate(options: Options) -> int:
         rows += portion.rows
         broken.extend(portion.broken)
         if not options["json"]:
-            sys.stdout.write(f"{portion.store}: {portion.rows} rows sealed anew\n")
+            sys.stdout.write(f"{portion.store}: {portion.rows} rows sealed again\n")
             sys.stdout.flush()
     if options["json"]:
         sys.stdout.write(json.dumps({"rows": rows, "broken": broken}) + "\n")

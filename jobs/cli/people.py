@@ -1,4 +1,4 @@
-"""Who types at a terminal: the user of the operating system, who may everything."""
+"""Who types at a terminal: the user of the operating system, who has every permission."""
 
 from __future__ import annotations
 

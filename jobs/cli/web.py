@@ -17,7 +17,7 @@ from jobs.cli.verb import Options, Verb
 from jobs.errors import ConfigError
 
 GRACE = 3
-"""Seconds that requests under way have when the server is told to end."""
+"""Seconds that requests under way have when the server is asked to end."""
 SWITCH = 0.001
 """Seconds for which one thread computes while others could; Python's own are 0.005."""
 
@@ -74,7 +74,8 @@ def run(options: Options) -> int:
     # What is there by now stays: looking through it for garbage would stop everybody for a while.
     gc.collect()
     gc.freeze()
-    # Whoever waits for the database takes turns with whoever computes: each turn costs this much.
+    # Requests that wait for the database take turns with those that compute: each turn costs this
+    # much.
     sys.setswitchinterval(SWITCH)
     host, _, port = options["address"].rpartition(":")
     try:

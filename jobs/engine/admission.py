@@ -23,7 +23,7 @@ IDLE_KEYS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A handler asks that nothing of a scope starts for so many seconds."""
+    """A handler asks that nothing of a scope starts for this many seconds."""
 
     scope: str
     queue: str

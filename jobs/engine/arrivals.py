@@ -16,7 +16,7 @@ from jobs.engine import sql
 INTERVAL: Final = 20.0
 """Seconds between two looks for a minute that is over."""
 SETTLED: Final = 30.0
-"""A minute is counted so many seconds after its end: what arrived in it is committed by then."""
+"""A minute is counted this many seconds after its end: what arrived in it is committed by then."""
 BACK: Final = 60
 """Minutes that are made up for after a pause without any dispatcher."""
 AT_ONCE: Final = 5
@@ -25,7 +25,7 @@ MOST: Final = 2_000_000
 """So far one minute is counted."""
 OUTCOME: Final = "enqueued"
 _LOCK = 0x6A6F627300000025
-"""The advisory lock of whoever counts."""
+"""The advisory lock of the process that counts."""
 
 # A minute without any arrival gets no row, and costs one probe until a later minute has its row.
 _COUNT = f"""
@@ -72,7 +72,7 @@ ON CONFLICT (at, queue, outcome) DO NOTHING
 
 
 def tally() -> tuple[int, int]:
-    """Past minutes have their number, and past quarters their sums, each once whoever counts.
+    """Past minutes have their number, and past quarters their sums, once for all processes.
 
     Answers how many rows of each sort were made.
     """

@@ -24,7 +24,7 @@ def now() -> float:
 
 
 class StopReason(IntEnum):
-    """Why a running job is told to stop."""
+    """Why a running job is asked to stop."""
 
     NONE = 0
     TIMEOUT = 1
@@ -165,7 +165,7 @@ class Board:
             isolated,
         )
         _SEQ.pack_into(self._memory, at, seq)
-        # Last: whoever sees the flag sees the rest.
+        # Last: a reader that sees the flag sees the rest.
         self._memory[self._flags_at + executor * self.slots + slot] = 1
         return seq
 

@@ -129,7 +129,7 @@ SELECT state, extract(epoch FROM retry_at - jobs_clock())::float8 FROM jobs_brea
 
 
 def look(name: str) -> Pass:
-    """Return what a caller would be told now, without asking for the probe.
+    """Return what a caller would get now, without asking for the probe.
 
     One that would be let in as a probe has no ``wait``.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 CONCURRENCY = 8
-"""Handlers that an executor runs at the same time unless told otherwise."""
+"""Handlers that an executor runs at the same time by default."""
 _POOL_DEFAULT = 4
 """Size of a pool that is given none."""
 
@@ -32,7 +32,7 @@ def pool_size(database: Mapping[str, Any]) -> int | None:
 
 
 def pool_problem(database: Mapping[str, Any], slots: int) -> str:
-    """Return what is wrong with the size of the pool, for executors with so many slots."""
+    """Return what is wrong with the size of the pool, for executors with this many slots."""
     size, needed = pool_size(database), of_executor(slots)
     if size is None or size >= needed:
         return ""

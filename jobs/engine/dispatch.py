@@ -31,7 +31,7 @@ MAX_LANES = 200
 ROUND_LIMIT = 300
 DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
-"""A list holds so many seconds of work, by the measured pace."""
+"""A list holds this many seconds of work, by the measured pace."""
 LIVE_INTERVAL = 0.25
 BUSY_PAUSE = 0.004
 
@@ -85,7 +85,7 @@ class Dispatcher:
         self._reconciler = Reconciler(name, self._duties)
 
     def run(self) -> None:
-        """Works until told to stop, through any outage of either database."""
+        """Works until asked to stop, through any outage of either database."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         process.on_hangup(self._on_signal)

@@ -261,7 +261,7 @@ def _after(draft: Draft) -> list[UUID]:
 
 
 def _check_class(payload: Payload, handler: registry.Handler) -> None:
-    """By name, because a module may have been loaded anew since the payload was made."""
+    """By name, because a module may have been loaded again since the payload was made."""
     given, taken = type(payload), handler.payload
     if (given.__module__, given.__qualname__) != (taken.__module__, taken.__qualname__):
         raise InvalidPayload(

@@ -1,8 +1,9 @@
 """Telling apps of jobs that ended without success.
 
-Nothing is remembered in the database: whoever begins walks over all such jobs that are there, and
-from then on over the latest, far enough back to meet ends that were committed late. Now and then
-it walks over all of them again. So everything is told once at least, whoever died meanwhile.
+Nothing is remembered in the database: a process that begins walks over all such jobs that are
+there, and from then on over the latest, far enough back to meet ends that were committed late. Now
+and then it walks over all of them again. So each callback is called at least once, whichever
+process died meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ INTERVAL = 1.0
 BUDGET = 0.05
 """Seconds for which it works at a time, and a portion more."""
 OVERLAP = timedelta(minutes=2)
-"""So late an end may be committed and is told at once all the same."""
+"""So late an end may be committed and is still reported at once."""
 ROUND = 3600.0
 """Seconds after which everything is looked at once more."""
 PAGE = 500
@@ -37,7 +38,7 @@ _PAGE = """
 SELECT id, kind, finished_at FROM jobs_job
 WHERE state = %s AND (finished_at, id) > (%s, %s) ORDER BY finished_at, id LIMIT %s
 """
-# Only one that is still ended so is told of, and nobody else moves it meanwhile.
+# Only one that is still ended so is reported, and nobody else moves it meanwhile.
 _LOCK = """
 SELECT j.kind, j.tenant, j.state, j.reason,
   (SELECT jsonb_object_agg(e.key, e.state)::text FROM jobs_effect e WHERE e.job_id = j.id)
@@ -57,7 +58,7 @@ class Teller:
         self._began = 0.0
 
     def run(self) -> int:
-        """What has ended lately is told; answers of how many jobs."""
+        """Call the callbacks for what has ended lately; return for how many jobs."""
         listeners = endings.listeners()
         if not listeners:
             return 0
@@ -113,7 +114,7 @@ _REFUSED = "the end of job %s of kind %s was not taken"
 def tell(job_id: UUID) -> None:
     """Tell of an ended job once more, in the caller's transaction: its effects are known now.
 
-    A listener that raises changes nothing of what the caller does, and is told again later.
+    A listener that raises changes nothing of what the caller does, and is called again later.
     """
     found = _ended(job_id, None)
     listener = endings.listeners().get(found.kind) if found is not None else None

@@ -99,7 +99,7 @@ class Executor:
         self._inbox: queue.SimpleQueue[Claim | None] = queue.SimpleQueue()
         self._freed: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._begun = self._ended = 0
-        """Claims given to the threads, and claims they have told to be done with."""
+        """Claims given to the threads, and claims they have reported as done."""
         self._settler = Settler(plan.worker, self._is_busy, self._free)
         self._places = list(range(board.slots))
         """Free slots of the board; more than threads, since results may wait to be written."""
@@ -118,7 +118,7 @@ class Executor:
         self._forks = ForkServer(isolated.body) if _needs_forks() else None
 
     def run(self) -> None:
-        """Works until told to stop, recycled, or (in a burst) out of work."""
+        """Works until asked to stop, recycled, or (in a burst) out of work."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._open_lease()
@@ -167,7 +167,7 @@ class Executor:
         taken = rq.take(order, want)
         taken = taken or (self._burst() if self._plan.burst else self._wait(order))
         for name, ids in taken.items():
-            if self._stopping:  # told so while it waited
+            if self._stopping:  # asked so while it waited
                 rq.give_back(name, ids)
             else:
                 self._start(self._claim(name, ids))

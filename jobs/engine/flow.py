@@ -22,7 +22,7 @@ class Flow(IntFlag):
     FOLLOWED = 16
     """Has children that wait for it."""
     EMITS = 32
-    """Its moves are told as events; concerns nobody's admission."""
+    """Its moves are published as events; concerns nobody's admission."""
     KEYED = 64
     """Counts against a limit per key."""
     EXPIRES_WAITING = 128

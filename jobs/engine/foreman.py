@@ -25,7 +25,7 @@ from jobs.engine import process
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds until a program that died is started again, longer each time."""
 STEADY = 30.0
-"""Seconds after which a program counts as steady, so that the pauses begin anew."""
+"""Seconds after which a program counts as steady, so that the pauses start over."""
 _LOOK_INTERVAL = 0.2
 _MARGIN = 10.0
 """Seconds that the programs may take to end beyond the drain."""
@@ -57,7 +57,7 @@ class _Running:
     again_at: float = 0.0
     unread: bytes = b""
     clean: bool = True
-    """Whether it ended when it was told to, and had not to be killed."""
+    """Whether it ended when it was asked to, and had not to be killed."""
     pipe: int = -1
 
 
@@ -74,9 +74,9 @@ class Foreman:
         self._kill_at: float | None = None
 
     def run(self, done: Callable[[], bool] | None = None) -> int:
-        """Keeps the programs running until told to stop, or until ``done`` answers true.
+        """Keeps the programs running until asked to stop, or until ``done`` answers true.
 
-        Answers 0 when all of them ended as they were told to, else 1.
+        Answers 0 when all of them ended as they were asked to, else 1.
         """
         before = self._install_signals()
         try:

@@ -153,7 +153,7 @@ def _enter_many(entries: list[Entry]) -> dict[UUID, UUID]:
 
 
 def _deduplicated(made: Entry, existing: UUID) -> Message:
-    """An earlier job stands for this one: whoever looks for its id learns so."""
+    """An earlier job stands for this one: a caller that looks for its id learns so."""
     payload = {"job": existing, "instead_of": made.id, "kind": made.kind, "queue": made.queue}
     key = f"job:{existing}"
     return outbox.core_message("jobs.job.deduplicated", payload, key=key, tenant=made.tenant)

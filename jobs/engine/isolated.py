@@ -117,7 +117,7 @@ class _Watched:
         if self._killed_for is None and (why := self._overdue(reason, forced, moment)):
             self._killed_for = why
             log.warning(
-                "killing the process of job %s, which was told to stop: %s",
+                "killing the process of job %s, which was asked to stop: %s",
                 self._claim.id,
                 why.word,
             )

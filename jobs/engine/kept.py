@@ -1,4 +1,4 @@
-"""Which of what has ended goes: what lies before a moment, or before the last so many of its kind.
+"""Which of what has ended goes: what lies before a moment, or before the last N of its kind.
 
 A place is a moment and an id; along an index by both, everything before its kind's place goes.
 """
@@ -93,7 +93,7 @@ def rules(table: Table, default: timedelta, by_kind: Mapping[str, tuple[str, Kee
 def _oldest_kept(
     table: Table, by_kind: Mapping[str, tuple[str, Keep]], lasts: Mapping[str, int], now: datetime
 ) -> Finding[dict[str, Place]]:
-    """Of kinds that keep their last so many, the place of the oldest of these, where there is."""
+    """Of kinds that keep their last N, the place of the oldest of these, where there is."""
     left = dict(lasts)
     places: dict[str, Place] = {kind: (now, table.no_id) for kind, keep in left.items() if not keep}
     wanted = {kind for kind, keep in left.items() if keep}

@@ -2,7 +2,7 @@
 
 A key that is held while its job is unfinished lives on the row, under a partial unique index. A
 key that is held for longer, or moves from job to job, lives in ``jobs_key``, whose row is locked by
-whoever asks first.
+the first that asks.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _replace(entry: Entry, job_id: UUID) -> bool:
 
 
 def _make_way(job_id: UUID, exclusive: str) -> None:
-    """It may have been the next to get its exclusive key; whoever waits longer must not wait."""
+    """It may have been the next to get its exclusive key; those who wait longer must not wait."""
     sql.run("DELETE FROM jobs_slot WHERE key = %s AND job_id = %s", [exclusive, job_id])
     if not sql.rows("SELECT 1 FROM jobs_slot WHERE key = %s", [exclusive]):
         sql.rows("SELECT jobs_wake_keys(%s)", [[exclusive]])

@@ -73,7 +73,7 @@ def bury(
 ) -> dict[UUID, JobState]:
     """The owner is dead and every job it held is settled.
 
-    ``endings`` tells what became of the jobs it had started; whatever else it held was claimed
+    ``endings`` says what became of the jobs it had started; whatever else it held was claimed
     and not started, and is released unharmed.
     """
     with transaction.atomic(using=sql.alias()):

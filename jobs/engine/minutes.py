@@ -1,9 +1,9 @@
 """How attempts ended, gathered in memory and added to the statistics of the minute.
 
 An executor writes what it gathered once a second, by one statement of its own, so that the drain
-does not wait for it; whoever settles only now and then writes at once. A process that dies, or a
-connection that breaks, loses what was gathered since: these are statistics, the jobs are in their
-rows.
+does not wait for it; a process that settles only now and then writes at once. A process that dies,
+or a connection that breaks, loses what was gathered since: these are statistics, the jobs are in
+their rows.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Recorder:
         self._after_commit(lambda: self._add(kept))
 
     def note_successes(self, kind: str, queue: str, seconds: Sequence[float]) -> None:
-        """So many attempts succeeded; for hot paths."""
+        """This many attempts succeeded; for hot paths."""
 
         def add() -> None:
             with self._lock:

@@ -99,7 +99,7 @@ outage = Outage()
 
 
 def briefly(act: Callable[[], T], seconds: float = clients.PUSH_TIMEOUT) -> T:
-    """Return what ``act`` asks of Redis, or raise Unavailable after so many seconds at the latest.
+    """Return what ``act`` asks of Redis, or raise Unavailable after at most this many seconds.
 
     The bound holds for all of it: names to resolve, sentinels to ask, addresses to try. What is
     late goes on in its thread, and ends the outage if it succeeds.

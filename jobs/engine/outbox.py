@@ -39,9 +39,9 @@ MANY = 1000
 STRETCH = 0.05
 """Seconds after which a portion that has subscribers ends before its last event."""
 FEWEST = 5
-"""Events of a portion that are told in any case."""
+"""Events of a portion that are published in any case."""
 LOCK = 0x6A6F62735F72656C
-"""The advisory lock of whoever relays, or decides about an event."""
+"""The advisory lock of the process that relays, or decides about an event."""
 
 
 def emit(
@@ -52,11 +52,11 @@ def emit(
     tenant: str = "",
     audience: Audience = "tenant",
 ) -> UUID:
-    """The event is told when the surrounding transaction commits, and never when it rolls back.
+    """Publish the event when the surrounding transaction commits, and never when it rolls back.
 
-    Events of a tenant with the same ``key`` are told in the order of their commits. ``audience``
-    "staff" keeps it from the tenant's own eyes. Answers the event's id; raises EventError before
-    anything is written.
+    Events of a tenant with the same ``key`` are published in the order of their commits.
+    ``audience`` "staff" keeps it from the tenant's own eyes. Answers the event's id; raises
+    EventError before anything is written.
     """
     made = events.message(topic, payload, key=key, tenant=tenant, audience=audience)
     write(made)
@@ -142,9 +142,9 @@ def relay_once(limit: int = PORTION) -> Relayed:
     """The next events that may go are in the feed, or are to be tried again later.
 
     Tenants take turns, so that many events of one hold up nobody else's. Does nothing while
-    another process relays. Listeners are told after the commit.
+    another process relays. Listeners get it after the commit.
     """
-    registry.autodiscover()  # nobody may publish who does not know who is to be told
+    registry.autodiscover()  # nobody may publish who does not know who subscribes
     subscribed = events.subscriptions()
     relayed, head = sql.repeating(lambda: _tell(limit) if subscribed else _move(limit))
     if head:
@@ -169,7 +169,7 @@ _PUBLISH = "SELECT jobs_relay_publish(%s)"
 
 
 def _tell(limit: int) -> tuple[Relayed, int]:
-    """Subscribers are told in the transaction that publishes, one event after the other."""
+    """Call the subscribers in the transaction that publishes, one event after the other."""
     with transaction.atomic(using=sql.alias()):
         [(picked,)] = sql.bound_rows(_PICK, [limit])
         if picked is None:
@@ -250,7 +250,7 @@ def _refuse(number: int, event: Event, error: Exception) -> None:
 def tell_parked(number: int, event_id: UUID, topic: str, key: str, by: str) -> None:
     """The staff learns which event is parked, and which key waits behind it."""
     if topic == "jobs.event.parked":
-        return  # nobody who could not be told of this one will be told of the next
+        return  # a listener that cannot get this one gets none of the next
     payload = {"number": number, "event": event_id, "topic": topic, "holds_back": key, "by": by}
     tell("jobs.event.parked", payload, key=f"event:{event_id}")
 
@@ -260,7 +260,7 @@ def _ring(head: int) -> None:
     try:
         wire().run(*rq.ringing(head), _ignored)
     except rq.Unavailable as error:
-        log.debug("nobody was told of position %d: %s", head, error)
+        log.debug("listeners were not notified of position %d: %s", head, error)
 
 
 def _ignored(_: object) -> None:

@@ -1,7 +1,7 @@
 """Processes that do the platform's own work say who they are, where the database shows it.
 
 Each names its connections, also those that it opens after an outage; nothing is written, and
-whoever is gone is gone from the list.
+what is gone is gone from the list.
 """
 
 from __future__ import annotations

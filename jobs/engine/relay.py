@@ -44,7 +44,7 @@ class Relay:
         return time.monotonic() - self._moved_at < LIVELY
 
     def run(self) -> None:
-        """Works until told to stop, through any outage."""
+        """Works until asked to stop, through any outage."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         presence.introduce("relay", f"{socket.gethostname()}.{os.getpid()}")
@@ -61,9 +61,9 @@ class Relay:
         log.info("the relay is gone")
 
     def work(self, budget: float = BUDGET) -> int:
-        """For about so many seconds, or until nothing is left, events have been moved.
+        """For about this many seconds, or until nothing is left, events have been moved.
 
-        Raises only where the database is away: an event that cannot go must not keep whoever calls
+        Raises only where the database is away: an event that cannot go must not keep the caller
         this from his other duties.
         """
         moved = 0

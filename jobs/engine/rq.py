@@ -68,7 +68,7 @@ def dispatchers_key() -> str:
 
 
 def forget_clients() -> None:
-    """The next call connects anew (after a change of settings)."""
+    """The next call connects again (after a change of settings)."""
     clients.forget()
     forget_wire()
     outage.forget()
@@ -308,7 +308,7 @@ def hear_rings(over: threading.Event, rung: Callable[[bool], object]) -> None:
 
 
 def is_first(key: str, seconds: int) -> bool:
-    """Whether nobody has asked this about the key in so many seconds."""
+    """Whether nobody has asked this about the key in this many seconds."""
     return bool(briefly(lambda: client().set(key, 1, nx=True, ex=seconds)))
 
 
@@ -391,7 +391,7 @@ return count
 
 
 def count(name: str, more: int, seconds: int) -> int:
-    """Add to the counter of this name, which is forgotten after so many seconds; return it.
+    """Add to the counter of this name, which is forgotten after this many seconds; return it.
 
     It is a number to Redis itself, and nothing else is ever read here.
     """
@@ -411,7 +411,7 @@ return 1
 
 
 def hold_seat(name: str, holder: str, most: int, seconds: int) -> bool:
-    """Hold one of ``most`` seats for so many seconds; return False where all of them are held."""
+    """Hold one of ``most`` seats for this many seconds; return False where all of them are held."""
     key = _key("seats", name)
     ask = ("EVAL", _HOLD_SEAT, 1, key, holder, most, seconds)
     return bool(_mended(lambda: wire().ask(*ask), b"zset", key))
@@ -424,7 +424,7 @@ def leave_seat(name: str, holder: str) -> None:
 
 
 _STOCK_LIMIT = 500
-"""So many workers of RQ are looked at; a stranger could invent any number."""
+"""This many workers of RQ are looked at; a stranger could invent any number."""
 
 
 def stock_workers() -> list[str]:
@@ -489,7 +489,7 @@ class JobsWorker(rq.Worker):
         self._run = run
 
     def work(self, *_: Any, **__: Any) -> bool:
-        """Supervises executors until told to stop; true when it ended as it should."""
+        """Supervises executors until asked to stop; true when it ended as it should."""
         return self._run() == 0
 
     def _set_connection(self, connection: redis.Redis) -> redis.Redis:

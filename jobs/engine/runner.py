@@ -182,7 +182,7 @@ def _outcome(
         return None
     except _CANCELLED as error:
         failure = error
-        # A coroutine is told to stop by cancelling it.
+        # A coroutine is asked to stop by cancelling it.
         stopped = Stopped(signal.reason) if signal.aborted else error
         return _raised(claim, handler, stopped)
     except BaseException as error:
@@ -237,7 +237,7 @@ def _call_atomic(
     except Error as error:
         if stage is _Stage.SETTLING and sql.is_refusal(error):
             return _unstorable(claim, handler, error)
-        # Django may have connected anew by now.
+        # Django may have connected again by now.
         cut_off = conn.connection is not session or not conn.is_usable()
         if not _is_nobodys_fault(error, stage, cut_off):
             raise

@@ -28,7 +28,7 @@ EXCERPT = 500
 LOG_LIMIT = 20
 """Tries of a delivery that are kept."""
 LEAST = 5
-"""So many tries must have failed in a row before a webhook is disabled."""
+"""This many tries must have failed in a row before a webhook is disabled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def unregister() -> None:
 
 # ---- from events to deliveries
 
-# Shared: whoever stops the webhook waits, and what comes after him is held back.
+# Shared: a caller that stops the webhook waits, and later deliveries are held back.
 _WANTING = r"""
 SELECT id, tenant, state = 'active' FROM jobs_webhook
 WHERE (tenant = '' OR tenant = %s AND %s = 'tenant')

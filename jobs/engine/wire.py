@@ -94,7 +94,7 @@ class Wire:
             _look(self._line, time.monotonic() + clients.PUSH_TIMEOUT, wait=wait)
 
     def cut(self) -> None:
-        """Connect anew at the next call; the answers that were outstanding will not come."""
+        """Connect again at the next call; the answers that were outstanding will not come."""
         if self._line is not None:
             self._line.cut()
             self._line = None
@@ -147,7 +147,7 @@ def _look(line: _Line, until: float, *, wait: bool) -> None:
         try:
             answer = _answer(line, until)
         except clients.Refused as error:
-            # A script that Redis has forgotten is sent anew the next time.
+            # A script that Redis has forgotten is sent again the next time.
             line.known.clear()
             log.warning("a push was refused, the dispatcher will repeat it: %s", error)
             line.unread.popleft()

@@ -31,7 +31,7 @@ log = logging.getLogger("jobs.worker")
 
 _LOOK_INTERVAL = 0.1
 _FENCE_SHARE = 0.2
-"""With less than this share of its lease left, an executor's jobs are told to stop."""
+"""With less than this share of its lease left, an executor's jobs are asked to stop."""
 _RESPAWN_PAUSE = 1.0
 _STANDSTILL = 3.0
 """Seconds without a sign of life after which an executor's interpreter is stuck."""
@@ -50,7 +50,7 @@ _NAP = 1.0
 _LAST_WORDS = 4.0
 """Seconds that the keeper has for its last reports."""
 _SHUTDOWN_NOTICE = 5.0
-"""Seconds before the end of the drain at which handlers are told of the shutdown."""
+"""Seconds before the end of the drain at which handlers learn of the shutdown."""
 
 
 _FORCED_ENDINGS: dict[StopReason, Ending] = {
@@ -109,7 +109,7 @@ class Supervisor:
         self._registry = rq.JobsWorker(plan.worker, plan.names, self._supervise)
 
     def run(self) -> int:
-        """Works until told to stop; answers the exit code."""
+        """Works until asked to stop; answers the exit code."""
         rq.self_test()
         return 0 if self._registry.work() else 1
 

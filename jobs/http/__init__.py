@@ -8,8 +8,8 @@
 
 A call reaches public addresses only: the name is resolved once, every address is judged, and the
 connection goes to an address that was. Redirects are followed only when asked for, each one judged
-anew. The whole call has an end, and its answer a size, also when it is packed. No cookies are kept,
-and nothing is taken from the environment. Whatever goes wrong is an ``HttpError``.
+again. The whole call has an end, and its answer a size, also when it is packed. No cookies are
+kept, and nothing is taken from the environment. Whatever goes wrong is an ``HttpError``.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class TooSlow(HttpError):
 
 
 class Unreachable(HttpError):
-    """Nobody was reached, or whoever was did not speak proper HTTP."""
+    """Nobody was reached, or the peer did not speak proper HTTP."""
 
     transient = True
 

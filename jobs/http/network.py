@@ -109,7 +109,7 @@ def resolve(host: str, resolver: Resolver) -> list[Address]:
 
 
 def resolve_in_time(host: str, resolver: Resolver, seconds: float) -> list[Address]:
-    """As ``resolve``, given up after so many seconds; a resolver that hangs is left behind."""
+    """As ``resolve``, given up after this many seconds; a resolver that hangs is left behind."""
     if addresses.literal(host) is not None:
         return judge(host, [host])
     outcome: list[list[Address] | BaseException] = []
@@ -172,7 +172,7 @@ class Lines:
             raise Unreachable("the call was aborted")
 
     def cut(self) -> None:
-        """End all connections, now and later; whoever waits for one stops waiting."""
+        """End all connections, now and later; callers that wait for one stop waiting."""
         with self._lock:
             self.is_cut = True
             for line in self._open:

@@ -19,7 +19,7 @@ from jobs.metrics.names import METRICS, Metric
 from jobs.metrics.numbers import Durations, Number
 
 CACHE_SECONDS = 2.0
-"""So long the numbers are told again without asking the database."""
+"""So long the numbers are served again without asking the database."""
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_VIA")
 _lock = threading.Lock()
 _told: tuple[float, bytes] | None = None

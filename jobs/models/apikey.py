@@ -52,7 +52,7 @@ class ApiKey(models.Model):
 
 class Answer(models.Model):
     """What the API answered to a request with an Idempotency-Key, from the transaction of the
-    effect itself; whoever repeats the request gets it again."""
+    effect itself; a repeated request gets it again."""
 
     id = models.BigAutoField(primary_key=True)
     principal = models.TextField(_("principal"))

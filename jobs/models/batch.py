@@ -31,7 +31,7 @@ class Batch(models.Model):
     created_at = models.DateTimeField(_("created at"), db_default=Clock())
     sealed_at = models.DateTimeField(_("sealed at"), null=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)
-    # When its progress was last told as an event, and whether it has changed since.
+    # When its progress was last published as an event, and whether it has changed since.
     told_at = models.DateTimeField(null=True, editable=False)
     untold = models.BooleanField(default=False, db_default=False, editable=False)
 

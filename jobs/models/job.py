@@ -189,7 +189,7 @@ class Job(Guarded):
                 condition=~Q(state="blocked") | Q(open_parents__gt=0),
                 name="jobs_job_blocked_has_parents",
             ),
-            # PostgreSQL reads each condition anew for every statement: short ones are cheap.
+            # PostgreSQL reads each condition again for every statement: short ones are cheap.
             models.CheckConstraint(
                 condition=Q(
                     Exact(IsNull(F("owner"), False), Exact(F("state"), Value("running"))),

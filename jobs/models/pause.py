@@ -41,7 +41,8 @@ class Blackout(models.Model):
     time_zone = models.TextField(_("time zone"), default="UTC", db_default="UTC")
     reason = models.TextField(_("reason"), default="", db_default="", blank=True)
     enabled = models.BooleanField(_("enabled"), default=True, db_default=True)
-    # Since when it has been told that the window is open; whoever refreshes the closures says so.
+    # Since when it has been reported that the window is open; the process that refreshes the
+    # closures reports it.
     open_since = models.DateTimeField(_("open since"), null=True, editable=False)
 
     class Meta:

@@ -9,8 +9,8 @@ from jobs.models.clock import Clock
 class SavedView(models.Model):
     """A query of the list of jobs with its tab, kept by somebody.
 
-    ``keeper`` tells one person from another, ``owner`` is how records name him. A shared view is
-    shown to whoever sees its tenant; without a tenant, to those who see all tenants.
+    ``keeper`` distinguishes one person from another, ``owner`` is how records name him. A shared
+    view is shown to all who see its tenant; without a tenant, to those who see all tenants.
     """
 
     id = models.BigAutoField(primary_key=True)

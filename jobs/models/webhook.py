@@ -1,4 +1,4 @@
-"""Webhooks: addresses that are told of events, and every telling with its tries."""
+"""Webhooks: addresses that receive events, and every delivery with its tries."""
 
 from django.db import models
 from django.db.models import Q

@@ -8,7 +8,7 @@ from jobs.models.clock import Clock
 
 
 class Worker(models.Model):
-    """One worker: a supervisor and its executors. A restarted one of the same name begins anew."""
+    """One worker: a supervisor and its executors. A restarted one of the same name starts over."""
 
     name = models.TextField(_("name"), primary_key=True)
     host = models.TextField(_("host"), default="", db_default="")

@@ -156,7 +156,7 @@ def deny(error: JobsError, by: By, action: str, *, kind: str = "", id: object = 
 def settle(error: BaseException) -> None:
     """What was denied or refused stands in the audit.
 
-    To be called by whoever has rolled a transaction back because of this error.
+    To be called by code that has rolled a transaction back because of this error.
     """
     for record in getattr(error, "audit", ()):
         records.write(record)

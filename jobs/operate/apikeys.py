@@ -1,6 +1,6 @@
 """API keys: made, rotated and revoked by people, shown by programs.
 
-A key is ``jd_live_<public part>_<secret>``. The secret is told once and kept as a hash; nobody can
+A key is ``jd_live_<public part>_<secret>``. The secret is shown once and kept as a hash; nobody can
 give a key more than he may himself.
 """
 
@@ -41,7 +41,7 @@ _USED_EVERY = "1 minute"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A key and its whole text, which is told this once."""
+    """A key and its whole text, which is shown only once."""
 
     key: ApiKey
     text: str
@@ -139,7 +139,7 @@ def revoke(key_id: int, *, by: By, reason: str) -> ApiKey:
 
 
 def find(key_id: int, *, by: By) -> ApiKey:
-    """The key, where whoever asks sees as much as it does; raises UnknownTarget."""
+    """The key, if the caller sees as much as it does; raises UnknownTarget."""
     row: ApiKey | None = _rows().filter(pk=key_id).first()
     if row is None or not _is_within(principals.principal(by).scope, row):
         raise UnknownTarget("apikey", key_id)
@@ -147,7 +147,7 @@ def find(key_id: int, *, by: By) -> ApiKey:
 
 
 def visible(by: By) -> Any:
-    """The keys that see no more than whoever asks, as a queryset."""
+    """The keys that see no more than the caller, as a queryset."""
     rows, scope = _rows(), principals.principal(by).scope
     if scope.tenants is not None:
         rows = rows.filter(tenants__contained_by=sorted(scope.tenants))
@@ -178,7 +178,7 @@ def principal(shown: str, *, address: str, request_id: str = "") -> Principal | 
     found = _SHOWN.match(shown)
     prefix, secret = (found[1], found[2]) if found else ("", shown[:100])
     row = _row(prefix) if found else None
-    # Also where there is no such key, so that the time tells nothing.
+    # Also where there is no such key, so that the time reveals nothing.
     now, before = (row["now"], row["before"]) if row else ("-", "")
     hashed = _hash(secret)
     fits = constant_time_compare(hashed, now) | constant_time_compare(hashed, before or "-")

@@ -1,7 +1,7 @@
 """What people do with the jobs of a batch: cancel those that have not ended, retry what failed.
 
 A few members are dealt with at once, in one transaction. Of more than ``FEW`` a bulk operation
-takes care, whoever asks for it and by whatever way, so that no transaction holds all their rows.
+takes care, however it is asked for, so that no transaction holds all their rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobs.operate.words import checked_reason
 from jobs.principals import By, Scope, principal
 
 FEW = 1000
-"""So many members at most are acted upon in one transaction."""
+"""This many members at most are acted upon in one transaction."""
 _UNFINISHED = ("blocked", "pending", "queued", "running")
 _FAILED = ("failed",)
 

@@ -29,7 +29,7 @@ from jobs.principals import By, Scope
 
 CAUSES = 20
 LOOK_LIMIT = 10_000
-"""So many members are looked at, at most, to say how fast a batch goes and what they died of."""
+"""This many members are looked at, at most, to say how fast a batch goes and what they died of."""
 NOTE_LIMIT = 500
 
 
@@ -145,7 +145,7 @@ def _callback(option: str, draft: Payload | Draft) -> dict[str, Any]:
 def seal(batch_id: UUID) -> None:
     """The batch takes no more members, and is done if all have ended already.
 
-    Waits for whoever is adding members at this moment. Raises NotAllowed when it was sealed
+    Waits for those who are adding members at this moment. Raises NotAllowed when it was sealed
     before.
     """
     with transaction.atomic(using=sql.alias()):
@@ -180,7 +180,7 @@ class Progress:
     rate: float
     """Members that ended per second, over the last minute; of a large batch since it was made."""
     eta: float | None
-    """Seconds until the last one ends, at this rate; None where that cannot be told."""
+    """Seconds until the last one ends, at this rate; None where that is unknown."""
     causes: dict[str, int]
     """Failures by their cause, the most frequent first, among the first ten thousand."""
     created_at: datetime

@@ -33,13 +33,13 @@ from jobs.principals import By
 from jobs.windows import Span, Window, spans
 
 COUNT_LIMIT = 10_000
-"""Counts stop here: more is "at least so many"."""
+"""Counts stop here: more is "at least this many"."""
 Days = Annotated[
     Sequence[int], Field(max_length=7, description="a day on which it starts, 0 is Monday")
 ]
 Zone = Annotated[str, Field(max_length=64)]
 LOOKED_AT = 30_000
-"""So many jobs that wait for the same are looked at where no index tells which are concerned."""
+"""This many jobs that wait for the same are looked at where no index shows which are concerned."""
 
 
 class UnknownBlackout(UnknownTarget):
@@ -52,7 +52,7 @@ class UnknownBlackout(UnknownTarget):
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """How many waiting jobs a closed scope keeps from starting; ``more``: at least so many."""
+    """How many waiting jobs a closed scope keeps from starting; ``more``: at least this many."""
 
     held: int
     more: bool = False

@@ -7,8 +7,8 @@
                       reason="the provider is back", care=Care(per_minute=600, canary=5))
     bulk.abort(made.id, by=by, reason="it is not")
 
-The query, the moment until which jobs count as created, and the scope of whoever starts it are
-frozen. Each job is acted on once, in the order of creation, and keeps its outcome.
+The query, the moment until which jobs count as created, and the scope of the person who starts it
+are frozen. Each job is acted on once, in the order of creation, and keeps its outcome.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Preview:
     is_cut: bool
     """Whether there may be more than were counted."""
     looked: int | None
-    """Where counting all took too long, among so many of the newest jobs these are; else None."""
+    """Where counting all took too long, among this many of the newest jobs these are; else None."""
     token: str = field(repr=False)
     """Confirms this very operation, for a quarter of an hour."""
 

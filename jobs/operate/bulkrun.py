@@ -1,7 +1,7 @@
 """Carrying a bulk operation out: a step at a time, each one transaction that decides some items.
 
 Whoever makes a step holds a lock for it, and an item is decided in the transaction that acts on
-its job. So each item is acted on once, whoever is killed or started twice.
+its job. So each item is acted on once, whatever is killed or started twice.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ class Seen:
     """What was found of a selection."""
 
     groups: list[Group] = field(default_factory=list)
-    """Those that are alike may be told in several parts."""
+    """Those that are alike may be reported in several parts."""
     looked: int | None = None
-    """Among so many of the newest jobs; None: among all of them."""
+    """Among this many of the newest jobs; None: among all of them."""
     is_cut: bool = False
     """Whether there may be more."""
 

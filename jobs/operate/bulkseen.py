@@ -24,11 +24,11 @@ class Progress:
     rate: float
     """Items decided per second, over the last minute."""
     eta: float | None
-    """Seconds until the end at this rate; None where that cannot be told."""
+    """Seconds until the end at this rate; None where that is unknown."""
     held: str = ""
     """Why it does not go on, in words: its job was cancelled, or may not run; empty: it goes on."""
     held_told: str = ""
-    """The same in the language of whoever asks."""
+    """The same in the caller's language."""
 
 
 def find(bulk_id: UUID, *, by: By) -> Bulk:
@@ -78,7 +78,7 @@ _FIRST = " UNION ALL ".join(
 
 
 def first_items(bulk: Bulk, limit: int) -> list[BulkItem]:
-    """Of an operation that was found, so many of each outcome, those first that went wrong."""
+    """Of an operation that was found, this many of each outcome, those first that went wrong."""
     return list(BulkItem.objects.using(sql.alias()).raw(_FIRST, [bulk.pk, limit] * 3))
 
 

@@ -21,9 +21,9 @@ from jobs.principals import Scope
 MOST = 10_000
 """So far each number of a queue is counted."""
 DELAYED = 20_000
-"""So many delayed jobs, and so many held ones, of all queues together are counted."""
+"""This many delayed jobs, and this many held ones, of all queues together are counted."""
 LANES = 100
-"""Of so many lanes of a queue the head is looked at for the oldest wait."""
+"""Of this many lanes of a queue the head is looked at for the oldest wait."""
 QUEUES = 1000
 """The most queues that are shown."""
 NOTHING = Count(0)

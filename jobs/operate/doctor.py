@@ -17,9 +17,9 @@ from jobs.operate.search_invariants import SEARCH_INVARIANTS
 from jobs.states import BIRTH_STATES, FINAL_STATES, DeadLetterState
 
 DEPTH = 20_000
-"""So many of the newest jobs are read where a check has to look at whole rows."""
+"""This many of the newest jobs are read where a check has to look at whole rows."""
 EXAMPLES = 20
-"""So many contradictions of one invariant are named."""
+"""This many contradictions of one invariant are named."""
 STUCK = 60.0
 """Seconds after which something that should have gone on counts as stuck."""
 STATEMENT_LIMIT = "15s"

@@ -81,7 +81,7 @@ def edit(
 
 
 def version(job_id: UUID) -> str:
-    """What tells whether somebody has changed the job since; raises UnknownJob."""
+    """Return a version that changes whenever the job does; raises UnknownJob."""
     return _version(_read(job_id, ""))
 
 

@@ -141,7 +141,7 @@ def _through_pooler(detail: str) -> Finding:
 
 
 def _backend_pid() -> int:
-    """Return the process that serves us, as told when we connected; a pooler tells another."""
+    """Return the process that serves us, as named when we connected; a pooler names another."""
     return int(sql.connection().connection.info.backend_pid)
 
 
@@ -203,7 +203,7 @@ def _redis() -> Iterator[Finding]:
         info = rq.server_info()
     except rq.Refused as error:
         remedy = "allow its user the command INFO, to have version and memory policy looked at"
-        yield Finding("redis", "warning", f"tells nothing of itself: {error}", remedy)
+        yield Finding("redis", "warning", f"reports nothing about itself: {error}", remedy)
     except (*rq.Unavailable, KeyError) as error:
         remedy = "jobs wait until it answers; none is lost"
         yield Finding("redis", "error", f"cannot be reached: {error}", remedy)

@@ -42,6 +42,6 @@ def _masked(reason: Reason, hidden: set[str]) -> Reason:
 
 
 def _cut(text: str, hidden: set[str]) -> str:
-    """What follows the name of a hidden job tells of that job."""
+    """What follows the name of a hidden job belongs to that job."""
     first = next((m for m in _ID.finditer(text) if m[0] in hidden), None)
     return f"{text[: first.start()]}{MASK}" if first else text

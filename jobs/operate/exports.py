@@ -12,7 +12,7 @@ from jobs.operate.targets import Place
 from jobs.principals import By
 
 MOST = 10_000
-"""So many jobs an export holds at most."""
+"""This many jobs an export holds at most."""
 PAGE = 200
 COLUMNS = (
     "id", "kind", "queue", "state", "tenant", "tags", "priority", "attempt", "failures",

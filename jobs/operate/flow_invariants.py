@@ -15,7 +15,7 @@ _RECENT = """recent AS (SELECT * FROM jobs_job ORDER BY created_at DESC, id DESC
   LIMIT %(depth)s)"""
 _UNFINISHED = "('blocked', 'pending', 'queued', 'running')"
 # Retention may have deleted members of a batch that is done, or was and has been opened again by a
-# retry (its generation tells); of no other.
+# retry (its generation shows it); of no other.
 _GROWING = """growing AS MATERIALIZED (SELECT * FROM (SELECT * FROM jobs_batch
     ORDER BY created_at DESC, id DESC LIMIT %(depth)s) b WHERE b.state <> 'done' LIMIT 100)"""
 _ENDED = "b.succeeded + b.failed + b.cancelled + b.expired"

@@ -1,6 +1,6 @@
-"""Keys of protected values: which are in use, sealing anew with the current one, and dropping.
+"""Keys of protected values: which are in use, sealing again with the current one, and dropping.
 
-A rotation works in portions, each a transaction of its own. How far it has come is told by the
+A rotation works in portions, each a transaction of its own. How far it has come is shown by the
 rows themselves: begun again after whatever ended it, it passes over what has the current key.
 """
 
@@ -53,7 +53,7 @@ class Portion:
 
     store: str
     rows: int
-    """Rows sealed anew."""
+    """Rows sealed again."""
     broken: tuple[str, ...] = ()
     """Rows that do not open, and why; they stay as they are."""
 

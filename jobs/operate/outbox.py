@@ -1,7 +1,7 @@
 """Events that are not in the feed yet, as people see and decide about them.
 
 They are named by the number of their row, which ``events`` shows. Whoever decides waits for the
-relay, so that nothing is told that was set aside.
+relay, so that nothing is published that was set aside.
 """
 
 from __future__ import annotations

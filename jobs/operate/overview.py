@@ -2,7 +2,7 @@
 
 Nothing here reads finished jobs: what has not ended is counted along partial indexes, up to caps,
 and the rest by the statistics of the minute. What somebody lacks the permission for, or what cannot
-be told for the part of the platform that he sees, is left out.
+be shown for the part of the platform that the caller sees, is left out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 ]  # fmt: skip
 SHOWN = 8
 NEWEST = 2000
-"""Causes are told of so many open dead letters."""
+"""Causes are counted among this many open dead letters."""
 LETTERS = 10_000
 """So far open dead letters are counted."""
 BATCHES = 500
-"""Among so many of the newest batches those are looked for that are not done."""
+"""Among this many of the newest batches those are looked for that are not done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Overview:
     problems: tuple[Problem, ...]
     tiles: Mapping[str, Count]
     """``waiting running scheduled retrying dead``, and of the last hour ``done failed``, which are
-    missing for whoever sees some tenants only."""
+    missing for callers who see only some tenants."""
     queues: tuple[QueueRow, ...]
     workers: tuple[Seen, ...]
     causes: tuple[CauseRow, ...]

@@ -2,7 +2,7 @@
 
 A parameter says more by its annotation::
 
-    until: Annotated[datetime | None, Field(description="resume by itself then")] = None
+    until: Annotated[datetime | None, Field(description="resume automatically at this time")] = None
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def pause(
     reason: str,
     by: By,
     until: Annotated[
-        datetime | None, Field(description="resume by itself then, like 2030-01-31T18:00+01:00")
+        datetime | None,
+        Field(description="resume automatically then, like 2030-01-31T18:00Z"),
     ] = None,
     running: Annotated[
         Literal["finish", "stop"], Field(description="let running jobs finish, or stop them")

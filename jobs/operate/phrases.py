@@ -1,4 +1,4 @@
-"""Words that are told twice: in English, for programs and records, and in the reader's language.
+"""Words in two languages: in English, for programs and records, and in the reader's language.
 
 ::
 
@@ -51,7 +51,7 @@ class Phrase:
 
 
 def say(text: str, **values: object) -> Phrase:
-    """The text with its values, of which phrases are told in their own words."""
+    """The text with its values, of which phrases keep their own words."""
     english = {n: v.english if isinstance(v, Phrase) else v for n, v in values.items()}
     told = {n: v.told if isinstance(v, Phrase) else v for n, v in values.items()}
     if not values:
@@ -60,7 +60,7 @@ def say(text: str, **values: object) -> Phrase:
 
 
 def say_many(one: str, many: str, n: int, **values: object) -> Phrase:
-    """The text for so many, with its values; a text without its number is for one alone."""
+    """The text for this many, with its values; a text without its number is for one alone."""
     english = one if n == 1 else many
     told = {name: v.told if isinstance(v, Phrase) else v for name, v in values.items()}
     plain_values = {name: v.english if isinstance(v, Phrase) else v for name, v in values.items()}

@@ -1,4 +1,4 @@
-"""Places of jobs: the queues, tenants and kinds that occur together, each told by one look.
+"""Places of jobs: the queues, tenants and kinds that occur together, each found by one look.
 
 One index has every job by its place and its age. Distinct places are found by jumping from one to
 the next, and a query for queues, tenants or kinds becomes the few places that it is about.
@@ -17,7 +17,7 @@ from jobs.operate.query import Query
 from jobs.principals import Scope
 
 MOST = 2000
-"""So many places are looked at; where there are more, they tell nothing."""
+"""This many places are looked at; where there are more, they tell nothing."""
 MATCHING = 200
 """More places than these are not read side by side."""
 KEYS = ("queue", "tenant", "kind")
@@ -64,7 +64,7 @@ def find(queries: Sequence[Query], scope: Scope) -> list[str] | None:
     queries = [Query(tuple(t for t in query.terms if t.key in KEYS)) for query in queries]
     conditions = [query.where(scope) for query in queries]
     given: list[Any] = [value for _, values in conditions for value in values]
-    # Names for the values of conditions, which are told by their order.
+    # Names for the values of conditions, which are named by their order.
     texts = " AND ".join(text for text, _ in conditions).replace("%s", "\x00")
     for n in range(len(given)):
         texts = texts.replace("\x00", f"%(v{n})s", 1)

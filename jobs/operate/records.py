@@ -1,4 +1,4 @@
-"""Rows of the audit: how one is written, told to the project, and shown as a row's history."""
+"""Rows of the audit: how one is written, reported to the project, and shown as a row's history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Record:
 
     @property
     def actor(self) -> str:
-        """The name of whoever acted."""
+        """The name of the actor."""
         return self.principal.name
 
     @property
@@ -57,7 +57,7 @@ ON CONFLICT (id) DO NOTHING
 
 
 def write(record: Record) -> bool:
-    """The row exists; answers whether this call has made it. It is told after the commit."""
+    """The row exists; answers whether this call has made it. It is reported after the commit."""
     made = sql.run(
         _INSERT,
         [

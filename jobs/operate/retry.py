@@ -25,7 +25,7 @@ from jobs.principals import By
 from jobs.states import RETRYABLE_STATES
 
 # The budget is raised so that at least ``attempts`` more failures are allowed; the counters of
-# the past stay. Crashes begin anew: a person has looked.
+# the past stay. Crashes start over: a person has looked.
 _RETRY = """
 UPDATE jobs_job SET state = 'pending', finished_at = NULL, reason = '',
   wait = CASE WHEN %s::timestamptz > jobs_clock() THEN 1 ELSE 0 END,

@@ -231,7 +231,8 @@ def pause(
     by: By,
     reason: str,
     until: Annotated[
-        datetime | None, Field(description="resume by itself then, like 2030-01-31T18:00+01:00")
+        datetime | None,
+        Field(description="resume automatically then, like 2030-01-31T18:00Z"),
     ] = None,
 ) -> Schedule:
     """Pause a schedule until a given time, or until it is resumed."""

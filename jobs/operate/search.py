@@ -53,7 +53,7 @@ class Page:
     notices: tuple[str, ...] = ()
     """What it did not look at."""
     told: tuple[str, ...] = ()
-    """The same in the language of whoever asks."""
+    """The same in the caller's language."""
     capped: bool = False
     """Whether it looked at a part only, and may go on from ``next`` or ``previous``."""
 
@@ -155,7 +155,7 @@ def _about_kinds(query: Query) -> list[Phrase]:
 
 
 def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
-    """How many jobs each tab has, up to a cap; without a query, as far as an index tells."""
+    """How many jobs each tab has, up to a cap; without a query, as far as an index can count."""
     asked = parse(query) if isinstance(query, str) else query
     who = principal(by)
     _check(who, asked)
@@ -169,7 +169,7 @@ def counts(query: Query | str = "", *, by: By) -> dict[str, Count]:
 
 
 def _of_queues(asked: Query, scope: Scope) -> dict[str, Count]:
-    """Of whole queues, the numbers that everybody is told of them."""
+    """Of whole queues, the numbers that everybody sees of them."""
     queues = frozenset(asked.positive("queue"))
     if scope.tenants is not None or len(asked.terms) != len(asked.positive("queue")):
         return {}

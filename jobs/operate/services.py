@@ -1,6 +1,6 @@
 """Who does the platform's own work: hands jobs out, serves schedules, relays events.
 
-Nobody is elected: of those who are there, each round is done by whoever comes first, under locks.
+Nobody is elected: of those who are there, each round is done by the first that comes, under locks.
 So there is no leader to lose, and what matters is that anybody is there and nothing is late.
 """
 
@@ -65,7 +65,7 @@ UNION ALL (SELECT 'overdue', '', min(next_slot) FROM jobs_schedule
 
 
 def services(*, by: By) -> list[Service]:
-    """All of them; of no use to who sees only some tenants, and empty for him."""
+    """All of them; empty for callers who see only some tenants."""
     who = principal(by)
     if not who.may("view_worker"):
         raise Denied("view_worker")

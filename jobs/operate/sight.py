@@ -1,4 +1,4 @@
-"""Sight: rows within the scope of whoever asks; what lies outside does not exist."""
+"""Sight: rows within the caller's scope; what lies outside does not exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ M = TypeVar("M", bound=Model)
 def within(
     rows: QuerySet[M], who: Principal, *, tenant: str = "tenant", queue: str = "queue"
 ) -> QuerySet[M]:
-    """The rows that whoever asks may see; an empty name stands for a table without the column."""
+    """The rows that the caller may see; an empty name stands for a table without the column."""
     scope = who.scope
     if scope.tenants is not None and tenant:
         rows = rows.filter(**{f"{tenant}__in": sorted(scope.tenants)})
@@ -71,7 +71,7 @@ def schedules(who: Principal) -> QuerySet[Schedule]:
 def limits(who: Principal) -> QuerySet[Limiter]:
     """Return the limits of queues, kinds, and keys that are closed; ``key:<kind>`` is for each key.
 
-    They concern everybody, and so are for who sees everything.
+    They concern everybody, so only callers who see everything get them.
     """
     rows = Limiter.objects.using(sql.alias()).filter(Q(key=None) | Q(closed_until__gt=Clock()))
     rows = rows.order_by(F("key").asc(nulls_first=True), "scope")
@@ -79,7 +79,7 @@ def limits(who: Principal) -> QuerySet[Limiter]:
 
 
 def blackouts(who: Principal) -> list[Blackout]:
-    """Windows of what whoever asks may see."""
+    """Windows of what the caller may see."""
     rows = Blackout.objects.using(sql.alias()).order_by("scope", "start", "id")[:1000]
     return [row for row in rows if is_visible(who, "scope", row.scope)]
 

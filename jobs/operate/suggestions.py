@@ -1,4 +1,4 @@
-"""Values that may stand behind a key of a query, for whoever is typing one."""
+"""Values that may stand behind a key of a query, for somebody who is typing one."""
 
 from __future__ import annotations
 

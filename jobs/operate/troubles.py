@@ -19,11 +19,11 @@ from jobs.principals import Principal, Scope
 
 SHOWN = 8
 JOBS = 5
-"""So many jobs that a worker held are named."""
+"""This many jobs that a worker held are named."""
 OLD_TRANSACTION = 60.0
 """Seconds after which an open transaction slows everything down."""
 NEWEST = 2000
-"""Among so many of the newest attempts those are looked for that were lost with their worker."""
+"""Among this many of the newest attempts those are looked for that were lost with their worker."""
 DOUBTS = 100
 """So far effects in doubt are counted."""
 
@@ -172,7 +172,7 @@ def _take_of_everybody(notes: Notes, row: tuple[Any, ...]) -> None:
 
 
 def covers(scope: Scope, closed: str) -> bool:
-    """Whether what is closed is within the scope alone, so that the reason may be told there."""
+    """Whether what is closed is within the scope alone, so that the reason may be shown there."""
     what, _colon, name = closed.partition(":")
     if what == "queue":
         return scope.tenants is None and scope.covers(queue=name)
@@ -184,7 +184,7 @@ def covers(scope: Scope, closed: str) -> bool:
 def problems(
     notes: Notes, depths: Sequence[Depth], going: Pulse, who: Principal
 ) -> Iterator[Problem]:
-    """What should be looked at, by whoever may see it."""
+    """What should be looked at, by those who may see it."""
     if who.may("view_queue"):
         yield from _of_queues(notes, depths, going)
     if who.may("view_breaker"):
@@ -214,7 +214,7 @@ def _of_queues(notes: Notes, depths: Sequence[Depth], going: Pulse) -> Iterator[
     closed = {stop.scope for stop in notes.stops}
     for depth in depths:
         if f"queue:{depth.name}" in closed:
-            continue  # it is told below that, and why, nothing of it starts
+            continue  # it is shown below that, and why, nothing of it starts
         if depth.waiting.value and not depth.slots:
             text = f"Jobs wait in {depth.name} and no worker takes them"
             yield Problem("no_worker", text, depth.name, depth.oldest_at, depth.waiting)
@@ -258,9 +258,9 @@ def _of_platform(notes: Notes) -> Iterator[Problem]:
         yield Problem("redis", "Redis does not answer: jobs wait until it does")
     silent = [s.name for s in services.told(notes.holders, notes.at, heard) if s.state == "silent"]
     if "schedules" in silent:
-        yield Problem("no_scheduler", "Nobody serves schedules: their jobs are not made.")
+        yield Problem("no_scheduler", "No scheduler is running; jobs of schedules are not created.")
     if "relay" in silent:
-        yield Problem("no_relay", "Nobody relays events: they wait in the outbox.")
+        yield Problem("no_relay", "No relay is running; events wait in the outbox.")
 
 
 def _seconds(now: datetime, since: datetime | None) -> float:

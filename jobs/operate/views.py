@@ -1,6 +1,6 @@
 """Saved views: a query of the list of jobs under a name, for oneself or for everybody.
 
-A view holds words, not rows: whoever opens it finds what he may see himself. One's own views are
+A view holds words, not rows: readers find what they may see themselves. One's own views are
 one's own affair; sharing one, and changing what is shared, needs ``share_view``, too.
 """
 
@@ -28,7 +28,7 @@ from jobs.operate.verbs import acting, deny, verb
 from jobs.principals import By, Principal, principal
 
 MOST = 100
-"""So many views may one person keep."""
+"""This many views may one person keep."""
 NAME_LIMIT = 80
 QUERY_LIMIT = 2000
 _SEED = 0x76696577
@@ -121,12 +121,12 @@ def find(view_id: int, *, by: By) -> SavedView:
 
 
 def is_own(row: SavedView, by: By) -> bool:
-    """Whether it was kept by whoever asks."""
+    """Whether it was kept by the caller."""
     return bool(row.keeper == keeper(principal(by)))
 
 
 def keeper(who: Principal) -> str:
-    """What tells one keeper from every other: an account, a key, or a name."""
+    """What distinguishes one keeper from every other: an account, a key, or a name."""
     if who.user_id:
         return f"user:{who.user_id}"
     return f"key:{who.key}" if who.key else f"name:{who.name}"

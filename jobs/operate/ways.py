@@ -27,15 +27,15 @@ from jobs.operate.reads import Count
 from jobs.principals import EVERYTHING, Scope
 
 DEPTH = 100_000
-"""So many jobs are read for one page where no index finds them, if there is the time."""
+"""This many jobs are read for one page where no index finds them, if there is the time."""
 BUDGET = 0.05
 """Seconds after which no other portion is read."""
 FIRST_WALK, FIRST_STREAM = 2000, 500
-"""Jobs of the first portion: each page goes on by so many."""
+"""Jobs of the first portion: each page goes on by this many."""
 TOLD = 20_000
-"""Of so many jobs a count that no index makes is made."""
+"""Of this many jobs a count that no index makes is made."""
 SET_LIMIT = 5000
-"""A set that an index finds is sorted as a whole up to so many jobs."""
+"""A set that an index finds is sorted as a whole up to this many jobs."""
 Place = tuple[datetime, UUID]
 """Where a page ends: between this job and the next."""
 ANYTHING: Condition = ("true", [])
@@ -53,7 +53,7 @@ class Way:
 
     @property
     def first(self) -> int:
-        """So many jobs are read at first, of each place."""
+        """This many jobs are read at first, of each place."""
         if self.kind == "places":
             return max(100, min(FIRST_STREAM, TOLD // len(self.places)))
         return FIRST_WALK if self.kind == "walk" else FIRST_STREAM
@@ -171,7 +171,7 @@ def _jobs(
 
 
 def source(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, list[Any], str]:
-    """The next so many jobs of the way, as ``j``, and the order that they come in."""
+    """The next this many jobs of the way, as ``j``, and the order that they come in."""
     keys, given = _keys(way, size, place, older)
     if way.kind == "walk":
         return f"({keys.replace('j.id, j.created_at', 'j.*', 1)}) j", given, _order("j", older)
@@ -181,7 +181,7 @@ def source(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, 
 
 
 def _keys(way: Way, size: int, place: Place | None, older: bool) -> tuple[str, list[Any]]:
-    """The statement for id and time of the next so many jobs of the way."""
+    """The statement for id and time of the next this many jobs of the way."""
     if way.kind == "walk":
         [(bound, values)] = way.keys
         beyond, at = _beyond("j", "id", place, older)

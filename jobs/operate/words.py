@@ -9,7 +9,7 @@ REASON_LIMIT = 500
 
 
 def checked_by(by: object) -> str:
-    """The name of whoever acts."""
+    """The name of the actor."""
     if problem := label_problem(by):
         raise InvalidOption("by", problem)
     name = str(by).strip()

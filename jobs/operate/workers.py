@@ -22,7 +22,7 @@ CURRENT_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """A job that a worker is at."""
+    """A job that a worker runs."""
 
     id: UUID
     kind: str

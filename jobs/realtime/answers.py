@@ -1,4 +1,4 @@
-"""How a listener is told that he gets nothing: one cause, one code of each way."""
+"""How a listener learns that there is nothing for it: one cause, one code of each way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The hub: one reader of the feed for all listeners of a process.
 
 A listener first reads the feed by himself, up to what the hub has in memory. In the one moment in
-which nothing is missing between the two he is given over to the hub, which tells him all that
+which nothing is missing between the two he is given over to the hub, which sends all that
 follows. The feed is the truth; the bell only says when to look.
 """
 
@@ -43,13 +43,13 @@ LOOK_WITHOUT_BELL = 0.25
 GAP = 0.1
 """Seconds from one look that found something to the next: many events, few messages."""
 AT_A_STRETCH = 0.02
-"""Seconds for which listeners are told before the event loop turns to others."""
+"""Seconds for which events are sent before the event loop turns to others."""
 KEEP_ALIVE = 15.0
 _PAGE = 1000
 
 
 class Cut(Exception):
-    """The listener is told nothing any more; he may come again."""
+    """The listener gets nothing any more and may come again."""
 
 
 class TooSlow(Cut):
@@ -65,7 +65,7 @@ class TooManyOfOne(TooMany):
 
 
 class Listener:
-    """One who is told what happens; made by ``Hub.listen``."""
+    """A listener for what happens; made by ``Hub.listen``."""
 
     def __init__(self, view: View, position: int) -> None:
         self.view, self.position = view, position
@@ -85,7 +85,7 @@ class Listener:
         return True
 
     def cut(self, error: Exception) -> None:
-        """He is told why, as soon as he takes what is under way to him, and nothing else."""
+        """The listener gets the reason after what is under way to it, and nothing else."""
         self.error = error
         self._waiting.clear()
         self._wake.set()
@@ -158,7 +158,7 @@ class Hub:
                 position = page.position
                 if page.is_end and position >= self.position:
                     break
-            # From here to the first await nobody else runs: nothing is lost or told twice.
+            # From here to the first await nobody else runs: nothing is lost or sent twice.
             listener = Listener(view, position)
             missed = [item for item in self._kept if item.event.position > position]
             position = max(position, self.position)
@@ -250,12 +250,12 @@ class Hub:
             over.set()
 
     async def _look(self) -> bool:
-        """What is new in the feed is told; true where there was something."""
+        """Send what is new in the feed; return whether there was something."""
         before = self.position
         try:
             page, items = await self._call(self._live, partial(_new, self.position))
         except FeedGone as gone:
-            log.warning("the hub begins anew: %s", gone)
+            log.warning("the hub starts over: %s", gone)
             self._cut_all(gone)
             self._start_at(gone.head)
             return True

@@ -1,4 +1,4 @@
-"""Events on their way to listeners: put into words once, however many are told them."""
+"""Events on their way to listeners: serialized once, however many listen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Item:
 
 
 class Parcel:
-    """Events in their order, perhaps none, and the position at which all before are told."""
+    """Events in their order, perhaps none, and the position up to which all are sent."""
 
     def __init__(
         self, items: Sequence[Item], position: int, channel: Channel | None = None

@@ -33,7 +33,7 @@ LONGEST_LIST = 2000
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one listener is shown; listeners with equal views are told the same words."""
+    """What one listener is shown; listeners with equal views are sent the same words."""
 
     topics: tuple[str, ...] = ()
     tenants: frozenset[str] | None = None
@@ -69,7 +69,7 @@ class View:
 
 
 def _is_of(event: Event, queues: frozenset[str]) -> bool:
-    """Whether whoever sees these queues is told of it: a batch has none, and what a project tells
+    """Whether a caller who sees these queues gets it: a batch has none, and what apps publish
     is nobody's queue."""
     if not event.topic.startswith(RESERVED) or event.topic.startswith(OF_BATCHES):
         return True
@@ -94,7 +94,7 @@ class Question:
 def question(asked: Mapping[str, str], who: Principal, since: str | None = None) -> Question:
     """What the options of an address ask for; raises EventError that names the wrong one.
 
-    What lies outside the scope of whoever asks is not there: a tenant that he may not see has no
+    What lies outside the caller's scope is not there: a tenant that he may not see has no
     events. ``since`` goes before the option of that name: it is where a browser left off.
     """
     for name in asked:

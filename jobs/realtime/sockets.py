@@ -97,6 +97,6 @@ class Events(AsyncConsumer):  # type: ignore[misc]
         return channel.question(request.GET, path, who)
 
     async def _close(self, code: int, reason: str) -> None:
-        with suppress(TimeoutError, OSError):  # who takes nothing is not told either
+        with suppress(TimeoutError, OSError):  # a client that takes nothing gets nothing
             async with asyncio.timeout(STALL):
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})

@@ -1,8 +1,8 @@
 """Tickets: what opens one socket or stream for a page that can show nothing else.
 
-A page cannot send headers with a socket. So whoever is known asks for a ticket, hands it to the
+A page cannot send headers with a socket. So a known caller asks for a ticket, hands it to the
 page, and that shows it once, within a minute, as ``?ticket=…``. A ticket is signed and says who
-asked; what he may see is looked up anew when it is shown, and while the socket is open.
+asked; what he may see is looked up again when it is shown, and while the socket is open.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Away(Exception):
 
 
 def issue(who: Principal, tenants: list[str] | None = None) -> str:
-    """A ticket for whoever asks; with ``tenants`` it shows no more than theirs, and nothing that
+    """A ticket for the caller; with ``tenants`` it shows no more than theirs, and nothing that
     is meant for the staff. Raises EventError.
     """
     told: dict[str, Any] = {"number": uuid4().hex, "until": _now() + SECONDS}

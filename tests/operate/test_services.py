@@ -156,12 +156,12 @@ def test_pages_show_who_does_it(admin_client: Client) -> None:
     for page in ("workerpage/", "queue/"):
         text = admin_client.get(f"/admin/jobs/{page}").content.decode()
         assert "Relaying events" in text and "nobody" in text
-    assert "Nobody relays events" in admin_client.get("/admin/jobs/overview/").content.decode()
+    assert "No relay is running" in admin_client.get("/admin/jobs/overview/").content.decode()
     with a_process("dispatch", "host.8"):
         for page in ("workerpage/", "queue/"):
             assert "host.8" in admin_client.get(f"/admin/jobs/{page}").content.decode()
         text = admin_client.get("/admin/jobs/overview/").content.decode()
-        assert "Nobody relays events" not in text and "Nobody serves schedules" not in text
+        assert "No relay is running" not in text and "No scheduler is running" not in text
 
 
 def test_programs_and_the_command_line_are_told(

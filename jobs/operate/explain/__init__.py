@@ -22,7 +22,7 @@ __all__ = ["Explanation", "Reason", "explain"]
 def explain(job_id: UUID, scope: Scope = EVERYTHING) -> Explanation:
     """Why the job is not running, or that it is, or how it ended.
 
-    Where others are in the way, those outside the scope are not counted, and nor are the words told
+    Where others are in the way, those outside the scope are not counted, nor are the words shown
     with which somebody has closed more than the scope.
     """
     if not isinstance(job_id, UUID):

@@ -28,7 +28,7 @@ def limits(job: Job) -> Iterator[Reason]:
     for scope, at_once, per_second, closed_until, tokens, now in sql.rows(_LIMITS, [list(wanted)]):
         it = scope_word(scope)
         if closed_until is not None:
-            words = say("%(scope)s was told to wait until %(at)s by what it calls",
+            words = say("%(scope)s must wait until %(at)s, as the service that it calls has asked",
                         scope=it, at=moment(closed_until))  # fmt: skip
             yield reason("rate_limited", words, closed_until)
         if at_once is not None:

@@ -69,11 +69,11 @@ def ended(job: Job) -> Iterator[Reason]:
         yield reason("expired", words)
     letters = DeadLetter.objects.using(sql.alias()).filter(job_id=job.id, state="open")
     if ids := tuple(str(pk) for pk in letters.values_list("pk", flat=True)):
-        words = say("its dead letter waits for somebody's decision")
+        words = say("its dead letter waits for a decision")
         yield reason("dead_letter", words, ids=ids)
     doubts = Effect.objects.using(sql.alias()).filter(job_id=job.id, state="in_doubt")
     if ids := tuple(str(pk) for pk in doubts.values_list("pk", flat=True)[:SHOWN]):
-        words = say("nobody knows whether its effects happened: somebody has to decide")
+        words = say("it is unknown whether its effects happened: a person has to decide")
         yield reason("in_doubt", words, ids=ids)
     if job.replayed_by is not None:
         words = say("replayed as job %(id)s", id=job.replayed_by)

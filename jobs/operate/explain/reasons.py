@@ -14,7 +14,7 @@ from jobs.models import Lease
 from jobs.operate.phrases import Phrase, plain, say
 
 SHOWN = 10
-"""So many ids are named at most."""
+"""This many ids are named at most."""
 COUNTED = 1000
 """Counts stop here."""
 
@@ -25,7 +25,7 @@ class Reason:
 
     ``until`` is the moment at which it ends by itself, where that is known. ``ids`` name the jobs,
     dead letters or effects that it is about. The ``text`` is English; ``told`` says the same in
-    the language of whoever asked.
+    the caller's language.
     """
 
     code: str
@@ -72,12 +72,12 @@ class Explanation:
 def reason(
     code: str, words: Phrase, until: datetime | None = None, ids: tuple[str, ...] = ()
 ) -> Reason:
-    """The reason in these words, told twice."""
+    """The reason in these words, in two languages."""
     return Reason(code, words.english, until, ids, words.told)
 
 
 def moment(at: datetime) -> Phrase:
-    """In UTC for programs, and in the time zone of whoever asked."""
+    """In UTC for programs, and in the caller's time zone."""
     local = timezone.localtime(at)
     offset = local.strftime("%z")
     zone = "UTC" if not local.utcoffset() else f"UTC{offset[:3]}:{offset[3:]}"

@@ -103,9 +103,7 @@ def _parents(job: Job) -> Iterator[Reason]:
     words += plain(states) if states else say("none is known")
     yield reason("parents", words, ids=ids)
     if stuck := [str(p) for p, policy, s in open_ if policy == "wait" and s in _NOT_SUCCEEDED]:
-        words = say(
-            "waits until somebody retries %(ids)s, which did not succeed", ids=", ".join(stuck)
-        )
+        words = say("waits until %(ids)s, which did not succeed, is retried", ids=", ".join(stuck))
         yield reason("parents_not_succeeded", words, ids=tuple(stuck))
 
 
@@ -128,7 +126,7 @@ def _closures(job: Job, scope: Scope) -> Iterator[Reason]:
 
 def _closed(stop: closures.Stop) -> Phrase:
     if stop.until is None:
-        return say("%(scope)s is closed until somebody resumes it", scope=scope_word(stop.scope))
+        return say("%(scope)s is closed until it is resumed", scope=scope_word(stop.scope))
     scope = scope_word(stop.scope)
     return say("%(scope)s is closed until %(at)s", scope=scope, at=moment(stop.until))
 

@@ -63,7 +63,7 @@ class Query:
         return tuple(sorted(set(asked))) if set(asked) <= found else ()
 
     def frozen(self, now: datetime) -> Query:
-        """The same with every time told from ``now``, so that it asks for the same later."""
+        """The same with every time counted from ``now``, so that it asks for the same later."""
         return Query(tuple(_frozen(term, now) for term in self.terms))
 
     def where(

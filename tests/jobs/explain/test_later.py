@@ -160,7 +160,7 @@ def test_a_job_in_doubt() -> None:
     )
     assert explain(mine).reasons[-1] == Reason(
         "in_doubt",
-        "nobody knows whether its effects happened: somebody has to decide",
+        "it is unknown whether its effects happened: a person has to decide",
         ids=(str(effect.pk),),
     )
 

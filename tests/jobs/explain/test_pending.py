@@ -84,7 +84,7 @@ def test_a_paused_job(scope: str, state: str) -> None:
         f"{scope} is closed until 2040-01-02 13:00:00 UTC: paused by ann: maintenance"
     )
     pause(scope, **WHO)
-    assert "until somebody resumes it" in explain(mine).reasons[0].text
+    assert "until it is resumed" in explain(mine).reasons[0].text
 
 
 def test_a_job_in_a_blackout() -> None:

@@ -182,7 +182,7 @@ def in_coroutine() -> Iterator[None]:
 def test_a_coroutine_tells_with_its_success_and_not_before(in_coroutine: None) -> None:
     run = run_jobs()
     assert (run.succeeded, run.failed) == (1, 1)
-    assert "at_once: a coroutine tells its events with the job's success" in run.errors[0]
+    assert "at_once: a coroutine publishes its events with the job's success" in run.errors[0]
     assert relay().count("order.paid") == 1
 
 
