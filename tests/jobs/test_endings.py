@@ -141,5 +141,5 @@ def test_only_kinds_have_ends(wrong: Any) -> None:
 
 
 def test_a_kind_tells_one(told: list[jobs.types.Ended]) -> None:
-    with pytest.raises(jobs.errors.HandlerError, match=re.escape("are told to")):
+    with pytest.raises(jobs.errors.HandlerError, match=re.escape("handles the ends")):
         jobs.ended(Noop)(lambda ended: None)

@@ -107,7 +107,7 @@ def test_several_dispatchers_never_exceed_a_limit(declare: Declare, seed: int) -
     [pytest.param(11, 1000, marks=pytest.mark.slow),
      *(pytest.param(seed, 2000, marks=pytest.mark.soak) for seed in (12, 13))],
 )  # fmt: skip
-def test_several_dispatchers_never_exceed_a_limit_of_thousands(
+def test_several_dispatchers_never_exceed_a_limit_in_thousands(
     declare: Declare, seed: int, number: int
 ) -> None:
     _race(declare, seed, number)
