@@ -183,3 +183,18 @@ def test_a_session_that_is_gone_after_the_last_portion_leaves_a_doubt(
     run_for(600)
     row = Publication.objects.get(pk=row.pk)
     assert row.status == "completed" and len(standin.posts["youtube"]) == 1
+
+
+@pytest.mark.django_db
+def test_the_daily_quota_of_instagram_holds_its_account_without_an_attempt(
+    accounts: dict[str, Account], standin: Standin
+) -> None:
+    standin.quota = (50, 50)
+    row = publish(accounts["meta_instagram"], 60)
+    assert (row.status, row.error) == ("pending", "meta content_publishing_limit")
+    assert not standin.posts["user"]
+    standin.quota = (49, 50)
+    run_for(4000)
+    row.refresh_from_db()
+    assert (row.status, row.attempts) == ("completed", 1)
+    assert len(standin.posts["user"]) == 1

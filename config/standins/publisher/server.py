@@ -67,6 +67,7 @@ class Standin:
             self.damaged = 0
             """How many portions were not what the server of media has sent."""
             self.quota = (0, 50)
+            """How many posts each user of Instagram has used besides those here, and may use."""
             self.expired: set[str] = set()
             """Tokens that are not good any more."""
             self.refreshes: dict[str, str] = {"refresh-1": "token-1"}
