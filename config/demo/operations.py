@@ -11,7 +11,6 @@ import jobs
 from config.standins.erp.server import Erp
 from jobs import demo
 from operations import payloads, verbs
-from operations.errors import Refused
 from operations.models import Agent, Operation, Phase, SyncRun
 from operations.services import accept
 from operations.table import OPERATIONS
@@ -181,7 +180,7 @@ class ACancelledSync(OperationAct):
             return ""
         try:
             verbs.cancel(row.pk, by="demo", reason="not needed")
-        except Refused:
+        except jobs.JobsError:  # it has just ended, or steps aside
             return ""
         return "a sync is cancelled, and stops at its next check"
 
