@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -14,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from jobs import blobs
-from jobs.admin import Act, Column, Reason, Tab, moment, principal
+from jobs.admin import Act, Column, Reason, Tab, Words, moment, principal
 from publisher import asset_verbs, assets
 from publisher.admin_base import PublisherAdmin, link_to
 from publisher.models import Asset
@@ -23,12 +22,13 @@ from publisher.models import Asset
 class UploadForm(Reason):
     """Asks for what is known of a file before it is sent."""
 
-    reason = None  # type: ignore[assignment]
-    brand = forms.CharField(label=_("Brand"), max_length=60, help_text=_("A whole slug"))
-    name = forms.CharField(label=_("File"), max_length=150)
-    size = forms.IntegerField(label=_("Size"), min_value=1, max_value=assets.LARGEST)
-    content_type = forms.ChoiceField(label=_("Type"), choices=[(one, one) for one in assets.TYPES])
-    alt_text = forms.CharField(label=_("Alternative text"), required=False, max_length=1000)
+    words = {
+        "brand": Words(_("Brand"), _("A whole slug")),
+        "name": Words(_("File")),
+        "size": Words(_("Size")),
+        "content_type": Words(_("Type"), choices={one: one for one in assets.TYPES}),
+        "alt_text": Words(_("Alternative text")),
+    }
 
 
 def _upload(request: HttpRequest, row: None, given: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
-from jobs.admin import Act, Column, Reason
+from jobs.admin import Act, Column, Reason, Words
 from publisher import times, windows
 from publisher.admin_base import PublisherAdmin, link_to
 from publisher.models import Brand
@@ -20,34 +20,26 @@ from publisher.models import Brand
 class TimesForm(Reason):
     """Asks for the posting times, with the present ones filled in."""
 
-    times_of_day = forms.CharField(
-        label=_("Posting times"), required=False, max_length=2000,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("Such as 09:00, mon-fri 18:30"),
-    )  # fmt: skip
-    time_zone = forms.CharField(
-        label=_("Time zone"), max_length=64, help_text=_("What is planned keeps its moment")
-    )
-    field_order = ("times_of_day", "time_zone")
+    of_row = True
+    words = {
+        "times_of_day": Words(
+            _("Posting times"), _("Such as 09:00, mon-fri 18:30"),
+            initial=lambda form: times.words(form.row) if form.row is not None else None,
+            widget=forms.Textarea(attrs={"rows": 3}), empty="",
+        ),
+        "time_zone": Words(_("Time zone"), _("What is planned keeps its moment")),
+    }  # fmt: skip
 
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        if self.row is not None:
-            self.initial = {
-                "times_of_day": times.words(self.row), "time_zone": self.row.time_zone,
-            }  # fmt: skip
+
+def _windows(form: Any) -> dict[int, str]:
+    rows = windows.of_brand(form.row) if form.row is not None else ()
+    return {row.pk: windows.words(row) for row in rows}
 
 
 class RemoveWindowForm(Reason):
     """Asks which window."""
 
-    window = forms.TypedChoiceField(label=_("Blackout window"), coerce=int)
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        if self.row is not None:
-            field: Any = self.fields["window"]
-            field.choices = [(row.pk, windows.words(row)) for row in windows.of_brand(self.row)]
+    words = {"window": Words(_("Blackout window"), choices=_windows)}
 
 
 def _has_none(request: HttpRequest, row: Brand) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
-from jobs.admin import Act, Column, Reason, Tab, components, moment, principal
+from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
 from publisher import plan_verbs, plans
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
@@ -28,74 +28,60 @@ SHOWN = 50
 """At most so many versions, decisions and comments are on a page."""
 
 
+def _in_draft(name: str) -> Callable[[Any], Any]:
+    """Return what the draft has, for the field of a form."""
+    return lambda form: getattr(plans.draft_of(form.row), name) if form.row is not None else None
+
+
+def _placeholders(form: Any) -> str | None:
+    if form.row is None:
+        return None
+    return plan_verbs.lines_of(plans.draft_of(form.row).placeholders)
+
+
+def _templates(form: Any) -> dict[UUID, str]:
+    slugs = [slug for slug, _name in brand_choices(form.request)]
+    rows = Template.objects.filter(brand__slug__in=slugs).select_related("brand")
+    return {one.pk: f"{one.brand.name}: {one.name}" for one in rows.order_by("name")}
+
+
 class EditForm(Reason):
     """Asks for the text, with the present one filled in; what is left empty becomes empty."""
 
-    reason = None  # type: ignore[assignment]
-    caption = forms.CharField(
-        label=_("Caption"), required=False, max_length=63_206, widget=forms.Textarea
-    )
-    headline = forms.CharField(
-        label=_("Headline"), required=False, max_length=500,
-        help_text=_("Of a blog post or video"),
-    )  # fmt: skip
-    link = forms.CharField(label=_("Link"), required=False, max_length=2000)
-    first_comment = forms.CharField(
-        label=_("First comment"), required=False, max_length=2200, help_text=_("On Instagram")
-    )
-    placeholders = forms.CharField(
-        label=_("Placeholders"), required=False, max_length=20_000,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("A line name=value for each {{name}}"),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        if self.row is not None:
-            draft = plans.draft_of(self.row)
-            self.initial = {
-                "caption": draft.caption, "headline": draft.title, "link": draft.link,
-                "first_comment": draft.ig_first_comment,
-                "placeholders": plan_verbs.lines_of(draft.placeholders),
-            }  # fmt: skip
+    words = {
+        "caption": Words(
+            _("Caption"), initial=_in_draft("caption"), widget=forms.Textarea, empty=""
+        ),
+        "headline": Words(
+            _("Headline"), _("Of a blog post or video"), initial=_in_draft("title"), empty=""
+        ),
+        "link": Words(_("Link"), initial=_in_draft("link"), empty=""),
+        "first_comment": Words(
+            _("First comment"), _("On Instagram"), initial=_in_draft("ig_first_comment"), empty=""
+        ),
+        "placeholders": Words(
+            _("Placeholders"), _("A line name=value for each {{name}}"), initial=_placeholders,
+            widget=forms.Textarea(attrs={"rows": 3}), empty="",
+        ),
+    }  # fmt: skip
 
 
 class CreateForm(EditForm):
     """Asks for a plan: its brand, its text, its channels and when it appears."""
 
     field_order = ("brand", "title", "template", "caption", "headline", "link")
-    brand = forms.ChoiceField(label=_("Brand"))
-    title = forms.CharField(label=_("Title"), max_length=150, help_text=_("Only members see it"))
-    image = forms.CharField(label=_("Address of an image"), required=False, max_length=2000)
-    video = forms.CharField(label=_("Address of a video"), required=False, max_length=2000)
-    channels = forms.MultipleChoiceField(
-        label=_("Channels"), required=False, choices=Channel.choices,
-        widget=forms.CheckboxSelectMultiple,
-    )  # fmt: skip
-    at = forms.CharField(
-        label=_("When"), required=False, max_length=40,
-        help_text=_("Such as 2031-05-01T10:00, in the zone of the brand, or next"),
-    )  # fmt: skip
-    template = forms.TypedChoiceField(
-        label=_("Template"), required=False, coerce=UUID, empty_value=None,
-        help_text=_("Fills what is left empty"),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        brand: Any = self.fields["brand"]
-        brand.choices = brand_choices(self.request)
-        slugs = [slug for slug, _name in brand.choices]
-        rows = Template.objects.filter(brand__slug__in=slugs).select_related("brand")
-        template: Any = self.fields["template"]
-        template.choices = [
-            ("", "—"),
-            *((one.pk, f"{one.brand.name}: {one.name}") for one in rows.order_by("name")),
-        ]
-
-
-def _edit(request: HttpRequest, row: Plan, given: dict[str, Any]) -> None:
-    plan_verbs.edit(row.pk, by=principal(request), **given)
+    words = {
+        "brand": Words(_("Brand"), choices=lambda form: dict(brand_choices(form.request))),
+        "title": Words(_("Title"), _("Only members see it")),
+        "image": Words(_("Address of an image")),
+        "video": Words(_("Address of a video")),
+        "channels": Words(
+            _("Channels"), choices=dict(Channel.choices), widget=forms.CheckboxSelectMultiple
+        ),
+        "at": Words(_("When"), _("Such as 2031-05-01T10:00, in the zone of the brand, or next")),
+        "template": Words(_("Template"), _("Fills what is left empty"), choices=_templates),
+        **EditForm.words,
+    }
 
 
 @admin.register(Plan)
@@ -109,7 +95,7 @@ class PlanAdmin(PublisherAdmin):
     nothing = (_("There is no plan yet"), _("Create one: a post for one or more channels."))
     nouns = ("plan",)
     list_acts = (Act("create", _("Create…"), form=CreateForm, tone="primary", verb="plan.create"),)
-    acts = (Act("edit", _("Edit…"), _edit, form=EditForm, verb="plan.edit"),)
+    acts = (Act("edit", _("Edit…"), form=EditForm, verb="plan.edit"),)
     audit_kind = "plan"
 
     def rows(self, request: HttpRequest) -> Any:

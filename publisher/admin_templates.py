@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django import forms
@@ -10,55 +10,43 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from jobs.admin import Act, Column, Reason, moment, principal
+from jobs.admin import Act, Column, Reason, Words, moment
 from publisher import template_verbs
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.models import Template
 
 
+def _in_content(name: str) -> Callable[[Any], Any]:
+    """Return what is there of the content, for the field of a form."""
+    return lambda form: form.row.content.get(name, "") if form.row is not None else None
+
+
 class EditForm(Reason):
     """Asks for the name and the text, with the present ones filled in."""
 
-    reason = None  # type: ignore[assignment]
-    name = forms.CharField(label=_("Name"), max_length=150)
-    caption = forms.CharField(
-        label=_("Caption"), required=False, max_length=63_206, widget=forms.Textarea,
-        help_text=_("With placeholders, such as {{name}}"),
-    )  # fmt: skip
-    headline = forms.CharField(
-        label=_("Headline"), required=False, max_length=500,
-        help_text=_("Of a blog post or video"),
-    )  # fmt: skip
-    link = forms.CharField(label=_("Link"), required=False, max_length=2000)
-    first_comment = forms.CharField(
-        label=_("First comment"), required=False, max_length=2200, help_text=_("On Instagram")
-    )
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        if self.row is not None:
-            content = self.row.content
-            self.initial = {
-                "name": self.row.name, "caption": content.get("caption", ""),
-                "headline": content.get("title", ""), "link": content.get("link", ""),
-                "first_comment": content.get("ig_first_comment", ""),
-            }  # fmt: skip
+    words = {
+        "name": Words(_("Name"), initial=lambda form: form.row and form.row.name),
+        "caption": Words(
+            _("Caption"), _("With placeholders, such as {{name}}"), initial=_in_content("caption"),
+            widget=forms.Textarea, empty="",
+        ),
+        "headline": Words(
+            _("Headline"), _("Of a blog post or video"), initial=_in_content("title"), empty=""
+        ),
+        "link": Words(_("Link"), initial=_in_content("link"), empty=""),
+        "first_comment": Words(
+            _("First comment"), _("On Instagram"), initial=_in_content("ig_first_comment"), empty=""
+        ),
+    }  # fmt: skip
 
 
 class CreateForm(EditForm):
     """Asks for the brand, too."""
 
-    field_order = ("brand", "name", "caption")
-    brand = forms.ChoiceField(label=_("Brand"))
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        brand: Any = self.fields["brand"]
-        brand.choices = brand_choices(self.request)
-
-
-def _edit(request: HttpRequest, row: Template, given: dict[str, Any]) -> None:
-    template_verbs.edit(row.pk, by=principal(request), **given)
+    words = {
+        "brand": Words(_("Brand"), choices=lambda form: dict(brand_choices(form.request))),
+        **EditForm.words,
+    }
 
 
 @admin.register(Template)
@@ -73,7 +61,7 @@ class TemplateAdmin(PublisherAdmin):
     list_acts = (
         Act("create", _("Create…"), form=CreateForm, tone="primary", verb="template.create"),
     )
-    acts = (Act("edit", _("Edit…"), _edit, form=EditForm, verb="template.edit"),)
+    acts = (Act("edit", _("Edit…"), form=EditForm, verb="template.edit"),)
     audit_kind = "template"
 
     def rows(self, request: HttpRequest) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import flow
-from jobs.admin import Act, Reason, principal
+from jobs.admin import Act, Reason, Words, principal
 from operations import verbs
 from operations.models import Agent, Login
 from operations.table import SERVICE_ACCOUNT, SYNCS
@@ -22,48 +21,52 @@ from operations.table import SERVICE_ACCOUNT, SYNCS
 class LoginForm(Reason):
     """Form for a login of the ERP; the password is not shown again."""
 
-    erp_login = forms.CharField(label=gettext_lazy("Login of the ERP"), max_length=100)
-    password = forms.CharField(
-        label=gettext_lazy("Password"), max_length=200,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-    )  # fmt: skip
-    field_order: Sequence[str] = ("erp_login", "password", "reason")
+    words = {
+        "erp_login": Words(gettext_lazy("Login of the ERP")),
+        "password": Words(
+            gettext_lazy("Password"),
+            widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        ),
+    }
 
 
 class CreateForm(LoginForm):
     """Form for a new agent."""
 
-    key = forms.RegexField(
-        r"^[a-z0-9-]+\Z", label=gettext_lazy("Key"), max_length=60,
-        help_text=gettext_lazy("Small letters, digits and hyphens. It never changes."),
-    )  # fmt: skip
-    field_order = ("key", "erp_login", "password", "reason")
+    words = {
+        "key": Words(
+            gettext_lazy("Key"),
+            gettext_lazy("Small letters, digits and hyphens. It never changes."),
+        ),
+        **LoginForm.words,
+    }
+
+
+def _syncs(form: Any) -> dict[str, str]:
+    is_shared = form.row is not None and form.row.pk == SERVICE_ACCOUNT
+    return {sync.type: sync.type for sync in SYNCS if sync.is_shared == is_shared}
 
 
 class SyncForm(Reason):
     """Form to choose a sync."""
 
-    type = forms.ChoiceField(label=gettext_lazy("Sync"))
+    words = {"type": Words(gettext_lazy("Sync"), choices=_syncs)}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        is_shared = self.row is not None and self.row.pk == SERVICE_ACCOUNT
-        field: Any = self.fields["type"]
-        field.choices = [(s.type, s.type) for s in SYNCS if s.is_shared == is_shared]
+
+def _username(form: Any) -> str | None:
+    return form.row.user.get_username() if form.row is not None and form.row.user else None
 
 
 class UserForm(Reason):
     """Form to choose who acts for an agent."""
 
-    username = forms.CharField(
-        label=gettext_lazy("User"), max_length=150, required=False,
-        help_text=gettext_lazy("Who acts for the agent; nobody if it is empty."),
-    )  # fmt: skip
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.row is not None and self.row.user is not None:
-            self.fields["username"].initial = self.row.user.get_username()
+    words = {
+        "username": Words(
+            gettext_lazy("User"),
+            gettext_lazy("Who acts for the agent; nobody if it is empty."),
+            initial=_username, empty="",
+        ),
+    }  # fmt: skip
 
 
 def _create(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:

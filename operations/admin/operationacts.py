@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import Act, Reason, principal
+from jobs.admin import Act, Reason, Words, principal
 from operations import states, verbs
 from operations.models import Operation, Phase
 from operations.table import OPERATIONS
@@ -49,23 +48,23 @@ def _no_mismatch(request: HttpRequest, row: Operation) -> str:
 class CancelForm(Reason):
     """Form to cancel an operation."""
 
-    force = forms.BooleanField(
-        label=gettext_lazy("Kill its process if it does not stop by itself"), required=False
-    )
+    words = {"force": Words(gettext_lazy("Kill its process if it does not stop by itself"))}
 
 
 class SavedForm(Reason):
     """Form to say under which number the ERP has a write."""
 
-    erp_id = forms.CharField(label=gettext_lazy("Number in the ERP"), max_length=80)
+    words = {"erp_id": Words(gettext_lazy("Number in the ERP"))}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["erp_id"].required = True
 
 
 class StopForm(Reason):
     """Form to choose a type of operation."""
 
-    type = forms.ChoiceField(
-        label=gettext_lazy("Type"), choices=[("", "—"), *((type, type) for type in OPERATIONS)]
-    )
+    words = {"type": Words(gettext_lazy("Type"), choices={type: type for type in OPERATIONS})}
 
 
 def _stop_type(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:

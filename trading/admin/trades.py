@@ -53,16 +53,13 @@ def _comparing(request: HttpRequest, row: Trade, job: Any) -> str:
 class RuleForm(Reason):
     """Form to set one's own rule."""
 
-    kind = forms.ChoiceField(label=gettext_lazy("Rule"), choices=Rule.Kind.choices)
-    pct = forms.FloatField(
-        label=gettext_lazy("Percent above the lowest close"), required=False, min_value=0.1,
-        max_value=1000,
-    )  # fmt: skip
-    hours = forms.IntegerField(
-        label=gettext_lazy("Hours to look back, or to hold"), required=False, min_value=1,
-        max_value=8760,
-    )  # fmt: skip
-    active = forms.BooleanField(label=gettext_lazy("Active"), required=False, initial=True)
+    words = {
+        "kind": Words(gettext_lazy("Rule"), choices=dict(Rule.Kind.choices)),
+        "active": Words(gettext_lazy("Active")),
+    }
+    pct = forms.FloatField(label=gettext_lazy("Percent above the lowest close"), required=False)
+    hours = forms.IntegerField(label=gettext_lazy("Hours to look back, or to hold"), required=False)
+    field_order = ("kind",)
 
 
 def _set_rule(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
