@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from django.conf import settings
+from django.test.utils import override_settings
+
 import jobs
 from config.standins.erp.server import Erp
 from jobs import demo
@@ -25,6 +28,7 @@ class OperationAct(demo.Act):
     agent: ClassVar[str]
     faults: ClassVar[tuple[str, ...]] = ()
     _erp: ClassVar[Erp | None] = None
+    _configured: ClassVar[override_settings | None] = None
 
     def prepare(self) -> Mapping[str, str]:
         if OperationAct._erp is not None:
@@ -32,7 +36,13 @@ class OperationAct(demo.Act):
         OperationAct._erp = Erp(Path(tempfile.mkdtemp(prefix="demo-erp-")))
         OperationAct._erp.slow = SLOW
         OperationAct._erp.start()
-        return {"ERP_URL": OperationAct._erp.url, "HTTP_ALLOW": "127.0.0.0/8"}
+        url = OperationAct._erp.url
+        # Operations are enqueued here, in a process that has read its environment already.
+        OperationAct._configured = override_settings(
+            OPERATIONS={**settings.OPERATIONS, "ERP_URL": url}
+        )
+        OperationAct._configured.enable()
+        return {"ERP_URL": url, "HTTP_ALLOW": "127.0.0.0/8"}
 
     @property
     def key(self) -> str:

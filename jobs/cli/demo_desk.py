@@ -14,6 +14,7 @@ from jobs.client import ApiError, Client, Denied
 from jobs.demo import Verdict
 from jobs.engine import sql
 from jobs.engine.intake import enqueue
+from jobs.engine.leases import live_queues
 from jobs.models import ApiKey, DeadLetter
 from jobs.operate import apikeys, audit, bulk, causes, pauses, workers
 from jobs.operate.bulkplans import Care
@@ -241,13 +242,17 @@ class ADrain(FlowAct):
             [self._name] = [w.name for w in seen if w.state in ("busy", "idle")]
             workers.drain(self._name, by=SOMEBODY, reason="to show it")
             return f"worker {self._name} was asked to drain"
-        if len(self.ids) == 1 and first.state == JobState.SUCCEEDED and self._drains():
+        if len(self.ids) == 1 and first.state == JobState.SUCCEEDED and self._takes_no_more():
             self._spare("example.greet", name="nobody")
             self._late = time.monotonic()
         elif self._late is not None and time.monotonic() - self._late > 1:
             self._late = None
             cancel(self.ids[1], by=BY, reason="its worker takes no more")
         return ""
+
+    def _takes_no_more(self) -> bool:
+        """Return whether its worker, which was asked to drain, has begun to."""
+        return bool(self._name) and SPARE_QUEUE not in live_queues()
 
     def _drains(self) -> bool:
         return workers.worker(self._name, by=SOMEBODY).state == "draining"

@@ -7,17 +7,17 @@ import json
 import select
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from config.standins.erp.state import Refusal, State
+from config.standins.serving import Server
 
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 HANGS = 60
@@ -50,7 +50,7 @@ class Erp:
         class Handler(_Handler):
             erp = outer
 
-        self.server = _Server(("127.0.0.1", port), Handler)
+        self.server = Server(("127.0.0.1", port), Handler)
         self.scheme = "https" if certificate else "http"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,15 +85,6 @@ class Erp:
         """Return the agent's next fault if it is one of these, and forget it."""
         waiting = self.faults[agent]
         return waiting.popleft() if waiting and waiting[0] in faults else ""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a caller who has gone."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

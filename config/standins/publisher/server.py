@@ -9,11 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from config.standins.publisher import google, media, meta, pages, tiktok, wordpress, youtube
+from config.standins.serving import Server
 
 Answer = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
@@ -45,8 +46,7 @@ class Standin:
 
     def __init__(self, port: int = 0) -> None:
         self.lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.reset()
