@@ -215,7 +215,9 @@ class Supervisor:
         shown = list(self._board.running(child.index))
         how = process.exit_description(status)
         code = os.waitstatus_to_exitcode(status)
-        ended = code in (executor.DRAINED, executor.RECYCLED) and not shown
+        # One that was retired right after its fork has not begun to handle signals.
+        retired = child.retiring and code == -signal.SIGTERM
+        ended = (retired or code in (executor.DRAINED, executor.RECYCLED)) and not shown
         crashed = not child.killed_for and not ended
         if crashed:
             # What it was running is reported job by job.
