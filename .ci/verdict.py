@@ -13,10 +13,10 @@ from lanes import CHECKOUT, Run, Tier, environment, say
 
 BUDGET: Mapping[str, float] = {
     "setup": 8,
-    "check": 4,
+    "check": 3,
     "tests": 20,
-    "newest Django": 12,
-    "slow": 24,
+    "newest Django": 10,
+    "slow": 27,
     "browser": 24,
     "stock servers": 12,
     "PgBouncer": 4,

@@ -21,7 +21,7 @@ from config.api import api
 from config.wsgi import application
 from tests.api.conftest import Caller
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = pytest.mark.django_db
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -45,17 +45,30 @@ schema.app = application
 ending = schema.exclude(operation_id="event_stream")  # it has no end: tests/realtime
 
 
-@ending.parametrize()
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
-def test_whatever_is_asked_is_answered_as_documented(case: Any, db: None) -> None:
+HOW: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.generate],
+}
+
+
+def is_answered_as_documented(case: Any) -> None:
     for options in ({"tenants": ["acme"]}, {"tenants": ["other"]}):
         caller = Caller(**options)
         case.headers["Authorization"] = f"Bearer {caller.secret}"
         response = case.call()
         case.validate_response(response, checks=CHECKS)
+
+
+@pytest.mark.slow
+@ending.parametrize()
+@settings(max_examples=4, derandomize=True, **HOW)
+def test_whatever_is_asked_is_answered_as_documented(case: Any, db: None) -> None:
+    is_answered_as_documented(case)
+
+
+@pytest.mark.soak
+@ending.parametrize()
+@settings(max_examples=50, **HOW)
+def test_much_more_is_answered_as_documented(case: Any, db: None) -> None:
+    is_answered_as_documented(case)

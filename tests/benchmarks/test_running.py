@@ -161,7 +161,7 @@ def test_workloads_that_fill_the_same_tables_run_one_after_the_other(tmp_path: P
     assert "overview" in found["admin_1m"]["jobdesk"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout of git")
 def test_this_tree_is_compared_with_a_commit(tmp_path: Path) -> None:

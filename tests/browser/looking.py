@@ -24,12 +24,24 @@ from tests.browser.conftest import Site, served
 THEME = "unfold" if apps.is_installed("unfold") else "stock"
 PICTURES = Path("build/screenshots") / f"{THEME}-{django.VERSION[0]}.{django.VERSION[1]}"
 CELLS = [(taste, width) for width in (1440, 390) for taste in ("light", "dark")]
+ALIKE = {("dark", 1440), ("light", 390)}
+"""What differs there between themes and versions of Django differs in the other two as well."""
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
 }
 
 
-@pytest.fixture(scope="module", params=CELLS, ids=lambda cell: f"{cell[0]}-{cell[1]}")
+def sorted_out(looks: Iterable[Any], alike: Callable[[Any], bool]) -> list[ParameterSet]:
+    """Return the looks as parameters; those that another look stands for are marked so."""
+    mark = pytest.mark.alike
+    return [pytest.param(one, marks=mark if alike(one) else ()) for one in looks]
+
+
+@pytest.fixture(
+    scope="module",
+    params=sorted_out(CELLS, ALIKE.__contains__),
+    ids=lambda cell: f"{cell[0]}-{cell[1]}",
+)
 def cell(
     request: pytest.FixtureRequest, browser: Browser, site: Site
 ) -> Iterator[tuple[str, BrowserContext]]:

@@ -47,7 +47,8 @@ def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> No
     assert "token-0" not in content and "refresh-1" not in content
 
 
-@pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
+@pytest.mark.alike
+@pytest.mark.parametrize("name", NAMES)
 def test_a_screen_in_another_language(
     foreigner: tuple[str, BrowserContext], site: Site, name: str
 ) -> None:
