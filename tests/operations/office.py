@@ -114,7 +114,10 @@ class Office:
             phase = self.phase(id)
             return phase if phase in phases else ""
 
-        return wait_until(reached, PATIENCE, 0.05, f"{id} is {' or '.join(phases)}")
+        try:
+            return wait_until(reached, PATIENCE, 0.05, f"{id} is {' or '.join(phases)}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.steps(id)}") from None
 
     def seconds(self, id: str, since: str, until: str) -> float:
         """How long it took from one moment of its job to another, which no other process delays."""
