@@ -12,10 +12,10 @@ from pathlib import Path
 from lanes import CHECKOUT, Run, Tier, environment, say
 
 BUDGET: Mapping[str, float] = {
-    "setup": 8,
+    "setup": 7,
     "check": 3,
-    "tests": 20,
-    "newest Django": 10,
+    "tests": 22,
+    "newest Django": 9,
     "slow": 27,
     "browser": 24,
     "stock servers": 12,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,7 +23,7 @@ from jobs import blobs
 from jobs.engine import outbox
 from operations.clock import now
 from operations.models import Document, SyncRun
-from publisher import plan_verbs, plans
+from publisher import brand_verbs, plan_verbs, plans, template_verbs
 from publisher import services as publications
 from publisher.models import Asset, Slot
 from tests.api import world
@@ -101,6 +101,10 @@ def planted() -> dict[str, Any]:
         by=CANARY,
     ).pk  # fmt: skip
     plan_verbs.submit(plan_id, by=CANARY)
+    template = template_verbs.create_with(
+        "other", f"{CANARY} template", {"caption": f"{CANARY} template"}, by=CANARY
+    )
+    window = brand_verbs.add_window(brand.pk, time(22), time(6), by=CANARY, reason=CANARY)
     asset = Asset.objects.create(
         brand=brand, tenant=brand.tenant, name=f"{CANARY}.png", size=4, kind="image",
         content_type="image/png", is_ready=True, created_by=CANARY,
@@ -120,6 +124,8 @@ def planted() -> dict[str, Any]:
         "publication_id": published.row.pk,
         "asset_id": asset.pk,
         "plan_id": plan_id,
+        "template_id": template.pk,
+        "window": window,
         "slot_id": Slot.objects.filter(plan=plan_id).values_list("pk", flat=True)[0],
         "publisher.job_id": published.row.pk,
         **of_erp(),
