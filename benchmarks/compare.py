@@ -145,9 +145,9 @@ def _said(found: Run) -> str:
     if found.result is None:
         return f"BROKE: {found.broke}"
     judged = figures(found.result.figures)
-    told = [f"{name} {judged[name]:g}" for name in judged if _judged(name) is not None][:3]
+    parts = [f"{name} {judged[name]:g}" for name in judged if _judged(name) is not None][:3]
     disturbed = f", disturbed ({found.others_cores:.2f} cores)" if _disturbed(found) else ""
-    return f"{', '.join(told)} ({found.took_s:.0f} s{disturbed})"
+    return f"{', '.join(parts)} ({found.took_s:.0f} s{disturbed})"
 
 
 def _disturbed(found: Run) -> bool:
@@ -231,18 +231,18 @@ class Compared:
         judged = [(name, line) for name in self._names for line in self.lines(name)]
         by = {word: [(n, line) for n, line in judged if line.verdict == word]
               for word in ("within", "better", "WORSE")}  # fmt: skip
-        told = [f"{len(by['within'])} within {TOLERANCE:.0%}"]
+        parts = [f"{len(by['within'])} within {TOLERANCE:.0%}"]
         for word in ("better", "WORSE"):
             if by[word]:
                 names = (f"{name} {line.figure} {line.ratio:.3f}" for name, line in by[word])
-                told.append(f"{len(by[word])} {word.lower()} ({', '.join(names)})")
+                parts.append(f"{len(by[word])} {word.lower()} ({', '.join(names)})")
         if self.broken:
-            told.append(f"{len(self.broken)} workloads broken")
+            parts.append(f"{len(self.broken)} workloads broken")
         disturbed = sum(_disturbed(run) for *_, run in self._runs)
         if disturbed:
-            told.append(f"though {disturbed} of {len(self._runs)} runs were disturbed")
+            parts.append(f"though {disturbed} of {len(self._runs)} runs were disturbed")
         answer = "NOT as good as" if self.is_worse else "as good as"
-        return f"verdict: {answer} the other within {TOLERANCE:.0%}: {', '.join(told)}"
+        return f"verdict: {answer} the other within {TOLERANCE:.0%}: {', '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -48,9 +48,9 @@ def _postgres() -> str:
 
 
 def _redis(b: Bench) -> str:
-    told: Any = b.redis.info("server")
-    valkey = told.get("valkey_version")
-    name = f"Valkey {valkey}" if valkey else f"Redis {told['redis_version']}"
+    server: Any = b.redis.info("server")
+    valkey = server.get("valkey_version")
+    name = f"Valkey {valkey}" if valkey else f"Redis {server['redis_version']}"
     known: Any = {**b.redis.config_get("append*"), **b.redis.config_get("save")}
     log = f"log {known['appendfsync'] if known['appendonly'] == 'yes' else 'off'}"
     return f"{name} ({log}, snapshots {known['save'] or 'off'})"
