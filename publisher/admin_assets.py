@@ -71,5 +71,15 @@ class AssetAdmin(PublisherAdmin):
             (_("Alternative text"), row.alt_text),
             ("SHA-256", row.sha256),
             (_("File"), format_html('<a href="{}">{}</a>', url, row.name)),
+            (_("JPEG copy"), _copy_of(row)),
             (_("Created by"), row.created_by),
         ]
+
+
+def _copy_of(row: Asset) -> Any:
+    """Return a link to the copy for channels that cannot take the image, with its size."""
+    if not row.copy_size:
+        return ""
+    name = f"{row.name}.jpg"
+    url = blobs.store().get_url(row.copy_blob, content_type="image/jpeg", filename=name)
+    return format_html('<a href="{}">{}</a>', url, filesizeformat(row.copy_size))

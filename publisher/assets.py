@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 from django.db import transaction
 
 from jobs import blobs, http
 from jobs.errors import ConfigError
-from publisher import config, metadata, sniffing
+from publisher import config, images, metadata, sniffing
 from publisher.clock import Now
 from publisher.content import Content, Media
 from publisher.errors import Fault, ProviderError, Refused
@@ -25,7 +25,6 @@ INVALID = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
 LARGEST = 1024**3
 LARGEST_FETCHED = 200 * 1024**2
-MOST_PIXELS = 60_000_000
 TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime")
 LASTS = timedelta(hours=24)
 """How long an address for a provider is valid."""
@@ -65,9 +64,19 @@ def confirm(asset: Asset) -> None:
 
 
 @contextmanager
+def _temporary() -> Iterator[BinaryIO]:
+    """Yield an empty file, which has a name and is deleted afterwards."""
+    with tempfile.NamedTemporaryFile(prefix="publisher-") as file:
+        yield cast(BinaryIO, file)
+
+
+@contextmanager
 def _copy(asset: Asset) -> Iterator[BinaryIO]:
     """Yield a local copy of the bytes."""
-    with tempfile.TemporaryFile() as file, blobs.store().read(asset.blob) as pieces:
+    with (
+        _temporary() as file,
+        blobs.store().read(asset.blob) as pieces,
+    ):
         for piece in pieces:
             file.write(piece)
         file.flush()
@@ -87,26 +96,42 @@ def _take(asset: Asset, file: BinaryIO, declared: str = "") -> None:
         found = sniffing.sniff(file)
         if declared and found.content_type != declared:
             raise Refused(INVALID, Fault("content_type", f"the file is {found.content_type}"))
-        if found.kind == "image" and found.width * found.height > MOST_PIXELS:
+        if found.kind == "image" and found.width * found.height > images.MOST_PIXELS:
             raise Refused(INVALID, Fault("", "the image has more than 60 megapixels"))
-        with tempfile.TemporaryFile() as clean:
+        with _temporary() as clean:
             is_changed = metadata.clean(file, clean, found.content_type)
             _keep(asset, clean if is_changed else file, found, is_new=is_changed or not declared)
     except sniffing.Broken as error:
         raise Refused(INVALID, Fault("", str(error))) from None
 
 
-def _keep(asset: Asset, file: Any, found: sniffing.Found, *, is_new: bool) -> None:
-    """Save the asset with the hash of the file, which is stored if the store has not got it."""
+def _keep(asset: Asset, file: BinaryIO, found: sniffing.Found, *, is_new: bool) -> None:
+    """Save the asset with what is known of it, and store what the store has not got."""
+    file.seek(0)
+    asset.sha256 = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+    asset.size, asset.is_ready = file.tell(), True
     asset.kind, asset.content_type = found.kind, found.content_type
     asset.width, asset.height, asset.seconds = found.width, found.height, found.seconds
-    file.seek(0)
-    asset.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    asset.size, asset.is_ready = file.tell(), True
+    jpeg = _look_at(asset, file, found) if found.kind == "image" else b""
     asset.save()
     if is_new:
         file.seek(0)
         blobs.store().write(asset.blob, file)
+    if jpeg:
+        blobs.store().write(asset.copy_blob, jpeg)
+
+
+def _look_at(asset: Asset, file: BinaryIO, found: sniffing.Found) -> bytes:
+    """Note how an image stands; return its copy for channels that would not take it."""
+    file.flush()
+    decoded = images.decode(file.name, found, asset.size)
+    if decoded is None:
+        return b""
+    if decoded.is_turned:
+        asset.width, asset.height = found.height, found.width
+    asset.is_odd, asset.copy_size = decoded.is_odd, len(decoded.jpeg)
+    asset.copy_sha256 = hashlib.sha256(decoded.jpeg).hexdigest() if decoded.jpeg else ""
+    return decoded.jpeg
 
 
 def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> Asset:
@@ -114,7 +139,7 @@ def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> 
 
     Call it outside of transactions: it waits for another host.
     """
-    with tempfile.TemporaryFile() as file:
+    with _temporary() as file:
         for piece in _pieces(url):
             file.write(piece)
         file.flush()
@@ -124,8 +149,12 @@ def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> 
         )  # fmt: skip
         if not asset.size:
             raise Refused(INVALID, Fault("url", "there is nothing"))
-        with transaction.atomic():
-            _take(asset, file)
+        try:
+            with transaction.atomic():
+                _take(asset, file)
+        except BaseException:
+            discard(asset)
+            raise
     return asset
 
 
@@ -148,10 +177,14 @@ def _pieces(url: str) -> Iterator[bytes]:
 def discard(asset: Asset) -> None:
     """Delete the bytes of an asset."""
     blobs.store().delete(asset.blob)
+    blobs.store().delete(asset.copy_blob)
 
 
-def bound(brand_id: Any, post: Content, where: str = "payload") -> Content:
-    """Return the post with type and hash of its assets; raise Refused for those of no brand."""
+def bound(brand_id: Any, post: Content, channel: str, where: str = "payload") -> Content:
+    """Return the post with type and hash of its assets.
+
+    Raises Refused for those of no brand, and for images that the channel could not get.
+    """
     wanted = [one.asset for one in post.media if one.asset is not None]
     if not wanted:
         return post
@@ -160,13 +193,15 @@ def bound(brand_id: Any, post: Content, where: str = "payload") -> Content:
         raise Refused(BLOCKED, Fault(f"{where}/media", words))
     rows = Asset.objects.filter(brand=brand_id, is_ready=True, pk__in=wanted)
     known: dict[UUID, Asset] = {row.pk: row for row in rows}
-    faults = [
-        Fault(f"{where}/media/{number}/asset", "there is no such asset of the brand")
-        for number, one in enumerate(post.media)
-        if one.asset is not None and one.asset not in known
-    ]
-    if faults:
+    used = [(f"{where}/media/{n}", one.asset) for n, one in enumerate(post.media) if one.asset]
+    if missing := [place for place, asset in used if asset not in known]:
+        faults = (
+            Fault(f"{place}/asset", "there is no such asset of the brand") for place in missing
+        )
         raise Refused(INVALID, *faults)
+    reasons = [(place, images.why_not(known[asset], channel)) for place, asset in used]
+    if refused := [Fault(place, words) for place, words in reasons if words]:
+        raise Refused(BLOCKED, *refused)
     return post.model_copy(update={"media": [_bound(one, known) for one in post.media]})
 
 
@@ -198,9 +233,9 @@ def _bound(media: Media, known: dict[UUID, Asset]) -> Media:
     return media.model_copy(update={**known_of, "alt_text": alt})
 
 
-def address_of(asset: Asset) -> str:
-    """Return an address from which a provider can fetch an asset for a day; empty if none can."""
-    url = blobs.store().get_url(asset.blob, content_type=asset.content_type, expires=LASTS)
+def address_of(blob: str, content_type: str) -> str:
+    """Return an address from which a provider can fetch a blob for a day; empty if none can."""
+    url = blobs.store().get_url(blob, content_type=content_type, expires=LASTS)
     if not url.startswith("/"):
         return url
     public = config.settings().PUBLIC_URL.rstrip("/")
@@ -233,17 +268,22 @@ def _resolved(row: Publication, media: Media, is_checked: bool) -> Media:
     asset = Asset.objects.filter(pk=media.asset, tenant=row.tenant).first()
     if asset is None:
         raise ProviderError("permanent", "the asset is gone")
-    if not is_checked and _hash(asset) != media.checksum:
+    blob, content_type, sha256 = asset.blob, asset.content_type, asset.sha256
+    if images.needs_copy(asset, row.channel):
+        if not asset.copy_size:
+            raise ProviderError("permanent", "the image cannot be converted for the channel")
+        blob, content_type, sha256 = asset.copy_blob, "image/jpeg", asset.copy_sha256
+    if not is_checked and (asset.sha256 != media.checksum or _hash(blob) != sha256):
         raise ProviderError("permanent", "the asset has changed")
-    if not (url := address_of(asset)):
+    if not (url := address_of(blob, content_type)):
         raise ProviderError("permanent", "PUBLIC_URL is not set, so that nobody can fetch it")
-    return media.model_copy(update={"url": url})
+    return media.model_copy(update={"url": url, "content_type": content_type})
 
 
-def _hash(asset: Asset) -> str:
+def _hash(blob: str) -> str:
     digest = hashlib.sha256()
     try:
-        with blobs.store().read(asset.blob) as pieces:
+        with blobs.store().read(blob) as pieces:
             for piece in pieces:
                 digest.update(piece)
     except FileNotFoundError:

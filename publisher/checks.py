@@ -7,7 +7,7 @@ from typing import Any
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from publisher import assets, config
+from publisher import assets, config, images
 
 
 @checks.register("publisher")
@@ -18,6 +18,16 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
     except ImproperlyConfigured as error:
         return [checks.Error(str(error), id="publisher.E001")]
     return []
+
+
+@checks.register("publisher")
+def check_images(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Check that images can be converted."""
+    if images.is_installed():
+        return []
+    words = "Images cannot be converted for channels: Pillow is not installed."
+    hint = "Install the extra `publisher`; images that a channel does not take are refused."
+    return [checks.Warning(words, hint, id="publisher.W002")]
 
 
 @checks.register("publisher", deploy=True)

@@ -64,7 +64,7 @@ class Draft(Content):
     def faults(self, channel: str, brand_id: Any) -> list[Fault]:
         """Return why a channel would not take the post, with pointers into the content."""
         try:
-            post = assets.bound(brand_id, self.on(channel), "content")
+            post = assets.bound(brand_id, self.on(channel), channel, "content")
         except Refused as error:
             return list(error.faults)
         own = self.overrides.get(Channel(channel), Override()).model_dump(exclude_none=True)

@@ -68,7 +68,7 @@ def _look(brand: Brand, draft: Draft, channel: str) -> Seen:
     failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand.pk)]
     seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
     if not failures:
-        post = assets.bound(brand.pk, post)
+        post = assets.bound(brand.pk, post, channel)
         seen.checks += _warnings(draft, post, channel)
         seen.preview = connectors.of(channel).preview(post)
     return seen

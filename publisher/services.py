@@ -73,7 +73,7 @@ def enqueue(
 
     Without a key it gets one of its own, so that every call makes a new post. Raises Refused.
     """
-    post = assets.bound(account.brand_id, post)
+    post = assets.bound(account.brand_id, post, account.channel)
     key = idempotency_key.strip() or _own_key(post)
     if len(key) > KEY_LIMIT:
         fault = Fault("idempotency_key", f"has more than {KEY_LIMIT} characters")
@@ -97,7 +97,7 @@ def schedule(
     """
     if run_at < now():
         raise Refused(INVALID_PLAN, Fault("run_at", "lies in the past"))
-    post = assets.bound(account.brand_id, post)
+    post = assets.bound(account.brand_id, post, account.channel)
     brand = account.brand.slug
     key = keys.key_of(
         brand, account.channel, run_at, keys.media_hash([one.mark for one in post.media]),

@@ -83,11 +83,15 @@ class Stories:
 
 
 def _type_faults(content: Content) -> list[Fault]:
-    """Return the faults of images that are not JPEG, which is all that Instagram takes."""
+    """Return the faults of images that are not JPEG, which is all that Instagram takes.
+
+    Assets are converted.
+    """
+    words = "Instagram takes JPEG images, and this is {}: upload it as an asset, to convert it"
     return [
-        Fault(f"media/{number}", f"Instagram takes JPEG images, and this is {one.content_type}")
+        Fault(f"media/{number}", words.format(one.content_type))
         for number, one in enumerate(content.media)
-        if one.kind == "image" and one.content_type not in ("", "image/jpeg")
+        if one.kind == "image" and not one.asset and one.content_type not in ("", "image/jpeg")
     ]
 
 

@@ -37,6 +37,13 @@ class Asset(models.Model):
     width = models.PositiveIntegerField(_("width"), default=0)
     height = models.PositiveIntegerField(_("height"), default=0)
     seconds = models.FloatField(_("length in seconds"), default=0)
+    is_odd = models.BooleanField(_("converted for every channel"), default=False)
+    """Whether channels get the copy even if they take such files: the image is not upright."""
+    copy_size = models.PositiveIntegerField(_("bytes of the JPEG copy"), default=0)
+    """That of an image which some channels would not take; 0 if there is no copy."""
+    copy_sha256 = models.CharField(
+        _("SHA-256 of the JPEG copy"), max_length=64, default="", blank=True
+    )
     created_by = models.CharField(_("created by"), max_length=200)
     created_at = models.DateTimeField(_("created"), db_default=Now())
     used_at = models.DateTimeField(_("last used"), db_default=Now())
@@ -57,3 +64,8 @@ class Asset(models.Model):
     def blob(self) -> str:
         """Return the key of its bytes in the store."""
         return f"publisher/{self.pk}"
+
+    @property
+    def copy_blob(self) -> str:
+        """Return the key of its JPEG copy in the store."""
+        return f"publisher/{self.pk}.jpg"

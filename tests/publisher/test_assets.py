@@ -24,6 +24,7 @@ from publisher.errors import Refused
 from publisher.models import Account, Asset, Brand, Publication
 from tests.api.conftest import Caller
 from tests.publisher import factories
+from tests.publisher.pictures import picture
 
 pytestmark = pytest.mark.django_db
 ASSETS = "/publisher/assets"
@@ -197,7 +198,7 @@ def test_an_image_is_copied_from_an_address(caller: Caller, store: blobs.Store, 
     for path, words in (("page", "neither an image"), ("none", "answers 404")):
         answer = caller("POST", f"{ASSETS}/fetch", {**body, "url": f"{site}/{path}"})
         assert answer.status_code == 422 and words in answer.data["detail"]
-    assert Asset.objects.count() == len(list(store.list())) == 1
+    assert Asset.objects.count() == 1 and len(list(store.list())) == 2  # with the copy
 
 
 def asset(brand: Brand, store: blobs.Store, data: bytes) -> Asset:
@@ -217,7 +218,7 @@ def posted(row: Asset) -> Content:
 def test_a_provider_gets_a_signed_address(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store, standin: Standin
 ) -> None:
-    row = asset(brand, store, jpeg())
+    row = asset(brand, store, picture())
     made = services.enqueue(accounts["meta_instagram"], posted(row)).row
     [kept] = made.content["media"]
     assert (kept["checksum"], kept["alt_text"], kept.get("url", "")) == (row.sha256, "Bread", "")
@@ -231,7 +232,7 @@ def test_a_provider_gets_a_signed_address(
     assert url.startswith("https://posts.acme.test/")
     there = urlsplit(url)
     answer: Any = Client().get(f"{there.path}?{there.query}")
-    assert b"".join(answer.streaming_content) == jpeg()
+    assert b"".join(answer.streaming_content) == picture()
     assert Client().get(there.path).status_code in (400, 403, 404)
 
 
@@ -240,7 +241,7 @@ def test_an_asset_is_checked_again_before_it_is_published(
     change: str, accounts: dict[str, Account], brand: Brand, store: blobs.Store, settings: Any,
     standin: Standin,
 ) -> None:  # fmt: skip
-    row = asset(brand, store, jpeg())
+    row = asset(brand, store, picture())
     services.enqueue(accounts["meta_instagram"], posted(row))
     if change == "no address":
         settings.PUBLISHER = {**settings.PUBLISHER, "PUBLIC_URL": ""}
@@ -253,21 +254,10 @@ def test_an_asset_is_checked_again_before_it_is_published(
     assert (found.status, found.reason) == ("failed", "permanent") and not standin.posts["user"]
 
 
-@pytest.mark.parametrize("channel", ["meta_instagram", "meta_instagram_stories"])
-def test_instagram_takes_no_image_but_jpeg(
-    channel: str, accounts: dict[str, Account], brand: Brand, store: blobs.Store
-) -> None:
-    row = asset(brand, store, png())
-    post = factories.post(channel, media=[{"asset": str(row.pk)}])
-    with pytest.raises(Refused, match="takes JPEG images, and this is image/png"):
-        services.enqueue(accounts[channel], post)
-    services.enqueue(accounts["meta_facebook"], posted(row))
-
-
 def test_the_asset_of_another_brand_is_none(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store, caller: Caller
 ) -> None:
-    row = asset(brand, store, jpeg())
+    row = asset(brand, store, picture())
     other = services.create_brand("other", "Other")
     Asset.objects.filter(pk=row.pk).update(brand=other, tenant=other.tenant)
     body = {"channel": "meta_instagram", "payload": {"media": [{"asset": str(row.pk)}]}}
@@ -287,7 +277,7 @@ def test_the_asset_of_another_brand_is_none(
 def test_the_same_bytes_are_the_same_post(
     accounts: dict[str, Account], brand: Brand, store: blobs.Store
 ) -> None:
-    one, other = asset(brand, store, jpeg()), asset(brand, store, jpeg())
+    one, other = asset(brand, store, picture()), asset(brand, store, picture())
     moment = services.until_from_now()
     first = services.schedule(accounts["meta_instagram"], posted(one), moment)
     again = services.schedule(accounts["meta_instagram"], posted(other), moment)

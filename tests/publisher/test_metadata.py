@@ -17,6 +17,7 @@ from jobs import blobs
 from publisher import metadata, sniffing
 from publisher.models import Asset
 from tests.api.conftest import Caller
+from tests.publisher.pictures import picture
 from tests.publisher.test_assets import (
     ASSETS,
     announced,
@@ -44,9 +45,9 @@ def segment(mark: int, body: bytes) -> bytes:
     return bytes([0xFF, mark]) + struct.pack(">H", len(body) + 2) + body
 
 
-def told_jpeg(turned: int = 1, order: str = ">") -> bytes:
+def told_jpeg(turned: int = 1, order: str = ">", plain: bytes = b"") -> bytes:
     """A JPEG with everything that cameras and programs write into one."""
-    plain = jpeg()
+    plain = plain or jpeg()
     told = (
         segment(0xE1, b"Exif\x00\x00" + exif(turned, order))
         + segment(0xE1, b"http://ns.adobe.com/xap/1.0/\x00" + SECRET)
@@ -187,7 +188,7 @@ def test_a_damaged_file_is_refused_or_cleaned_but_ends(content_type: str, seed: 
 
 @pytest.mark.django_db
 def test_an_upload_is_stored_without_its_metadata(caller: Caller, store: blobs.Store) -> None:
-    data = told_jpeg(6)
+    data = told_jpeg(6, plain=picture())
     upload = announced(caller, data, "image/jpeg").data
     assert send(upload, data) in (200, 201, 204)
     answer: Any = caller("POST", f"{ASSETS}/{upload['id']}/confirm", {})

@@ -1,0 +1,1 @@
+"""Readers of images. They run in a sandbox, without Django and without settings."""
