@@ -44,9 +44,9 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
 
 
 def _download(ctx: jobs.Context, row: Operation, record: SyncRun) -> Iterator[bytes]:
+    # No shorter than the attempt: its own timeout ends the download, and is no failure of the ERP.
     found = settings()
-    seconds = min(found.EXPORT_TIMEOUT, found.timeout(row.type))
-    with running.session(ctx, row.agent, found.EXPORT_LIMIT, seconds) as erp:
+    with running.session(ctx, row.agent, found.EXPORT_LIMIT, found.EXPORT_TIMEOUT) as erp:
         record.downloads += 1
         record.save(update_fields=["downloads"])
         yield from erp.export(row.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,23 @@ def test_a_timeout_ends_the_call_and_says_so(office: Office) -> None:
     assert [office.fleet.executors(worker) for worker in workers] == pids  # nobody was killed
     assert not office.is_saved(ids["write"]) and office.is_saved(ids["back"])
     assert office.files() == []
+
+
+def test_a_timeout_that_is_noticed_late_is_one(office: Office) -> None:
+    """The supervisor, which enforces it, stands still for two seconds beyond it."""
+    office.settings["TIMEOUTS"] = {"sync-customers": 4}
+    office.erp.script("ada", "hang_export")
+    office.dispatcher()
+    worker = office.worker(SYNCS)
+    [id] = office.ask(("ada", "sync-customers", {}))
+    office.await_call("exports")
+    worker.send(signal.SIGSTOP)
+    age = "SELECT extract(epoch FROM clock_timestamp() - started_at) FROM jobs_job WHERE id = %s"
+    wait_until(lambda: office.fleet.value(age, [id]) > 6, PATIENCE)
+    worker.send(signal.SIGCONT)
+    office.await_phase(id, "failed")
+    assert office.told(id) == ("failed", "timeout", "timeout")
+    assert office.erp.calls["exports"] == 1
 
 
 def test_a_cancel_ends_the_call_unless_it_is_too_late(office: Office) -> None:
