@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from config import environment
+from config import environment, workers
 from config.embedded import data_folder
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -106,6 +106,8 @@ OPERATIONS: dict[str, Any] = environment.operations("cryptography")
 if OPERATIONS:  # the extra is installed
     INSTALLED_APPS += ["operations.apps.OperationsConfig"]
     JOBS["SCOPE"] = [*JOBS.get("SCOPE", []), "operations.access.scope"]
+    if DEBUG or OPERATIONS["ERP_URL"]:
+        JOBS["WORKERS"] = workers.OF_OPERATIONS
 
 LOG_FORMAT = environment.choice("LOG_FORMAT", ("console", "json"))
 LOG_LEVEL = environment.log_level()

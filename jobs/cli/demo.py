@@ -21,6 +21,7 @@ from django.core.management import call_command
 from jobs import conf, demo, registry
 from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
 from jobs.cli.demo_flow import ACTS, QUEUE
+from jobs.cli.groups import declared
 from jobs.cli.table import table
 from jobs.cli.verb import Options, Verb
 from jobs.cli.web import address
@@ -119,9 +120,14 @@ class _Demo:
             manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
         ]
         steady = [queue for queue in self._queues if queue not in self._shaky]
+        for group in declared().values():
+            mine = {queue for queue, _weight in group.queues}
+            if mine & set(steady):
+                steady = [queue for queue in steady if queue not in mine]
+                workers.append(manage(group.name, "jobs", "worker", f"--group={group.name}"))
         for number, queues in enumerate(filter(None, (steady, self._shaky)), 4):
-            mine = f"--queues={','.join(queues)}"
-            workers.append(manage(f"worker {number}", "jobs", "worker", "--concurrency=4", mine))
+            some = f"--queues={','.join(queues)}"
+            workers.append(manage(f"worker {number}", "jobs", "worker", "--concurrency=4", some))
         return [
             manage("dispatcher", "jobs", "dispatch"), *workers, manage("web", "jobs", "web", where)
         ]  # fmt: skip

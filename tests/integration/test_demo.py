@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from config import workers
 from jobs import demo
 from jobs.cli.demo import SCENES
 from jobs.cli.demo_desk import DESK
@@ -24,10 +25,11 @@ ENV = {"DEBUG": "on", "FLEET_APPS": ",".join(DOMAIN_APPS)}
 
 
 def stored(fleet: Fleet) -> dict[str, Any]:
-    """Settings with a folder for blobs, and the stand-ins of the scenes, which are local."""
+    """Settings with a folder for blobs, the stand-ins of the scenes, and groups of workers."""
     return {
         "BLOBS": {"STORE": "local", "ROOT": str(fleet.folder / "blobs")},
         "HTTP_ALLOW": ["127.0.0.0/8", "localhost"],
+        "WORKERS": workers.OF_OPERATIONS,
     }
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from config import workers
 from config.standins.erp.server import Erp
 from tests.integration.fleet import CHECKOUT, Fleet, Program
 from tests.operations.factories import order
@@ -75,6 +76,13 @@ class Office:
         return self.fleet.worker(
             f"--concurrency={concurrency}", f"--queues={queues}",
             env={**self.env, "FLEET_CRASH": crash}, jobs=self.jobs,
+        )  # fmt: skip
+
+    def group(self, name: str, crash: str = "") -> Program:
+        """A worker of one of the project's own groups."""
+        return self.fleet.worker(
+            f"--group={name}", env={**self.env, "FLEET_CRASH": crash},
+            jobs={**self.jobs, "WORKERS": workers.OF_OPERATIONS},
         )  # fmt: skip
 
     def tell(self, request: dict[str, Any]) -> Any:

@@ -8,8 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
+from django.core.checks import run_checks
 
-from config import local
+from config import local, workers
+from jobs.cli import groups
+from jobs.cli.worker import every_queue
 from operations.models import Agent
 from operations.table import SERVICE_ACCOUNT
 
@@ -38,3 +41,19 @@ def test_an_erp_of_ones_own_has_no_stand_in(settings: Any) -> None:
     assert not local.needs_erp()
     settings.DEBUG, settings.OPERATIONS = False, {}
     assert not local.needs_erp()
+
+
+def test_writes_share_no_worker_with_reads_or_syncs(settings: Any) -> None:
+    """What the project's own groups promise, and ``jobs run`` starts."""
+    settings.JOBS = {**settings.JOBS, "WORKERS": workers.OF_OPERATIONS}
+    assert not [
+        found for found in run_checks() if str(found.id) in ("operations.W002", "jobs.W054")
+    ]
+    found = groups.declared()
+    group_of = {
+        queue: name for name in found for queue, _weight in groups.queues_of(name, every_queue())
+    }
+    assert {group_of[queue] for queue in ("erp-write", "erp-read", "erp-sync")} == set(found)
+    assert set(group_of) == set(every_queue())
+    syncs = [queue for queue, name in group_of.items() if name == group_of["erp-sync"]]
+    assert syncs == ["erp-sync"]

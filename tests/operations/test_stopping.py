@@ -127,12 +127,13 @@ def test_a_sync_that_waits_behind_busy_slots_steps_aside(office: Office) -> None
 
 
 def test_killing_a_deaf_sync_interrupts_no_write(office: Office, tmp_path: Path) -> None:
+    """The workers are of the project's own groups, so the process that dies has syncs only."""
     office.jobs["PREEMPTION_GRACE"] = 2.0
     office.erp.slow = 6
     office.erp.script("bea", "slow_write")
     office.dispatcher()
-    office.worker()
-    office.worker(SYNCS, crash=f"operations.sync.runs._parse|before|{tmp_path / 'deaf'}|60")
+    office.group("erp-writes")
+    office.group("erp-syncs", f"operations.sync.runs._parse|before|{tmp_path / 'deaf'}|60")
     [sync] = office.ask(("ada", "sync-customers", {}))
     wait_until((tmp_path / "deaf").exists, PATIENCE, message="the sync is deaf")
     [slow, write] = office.ask(

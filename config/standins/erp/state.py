@@ -109,6 +109,9 @@ class State:
                 raise Refusal("reference_used", 409)
             id = str(getattr(self, "_" + type.replace("-", "_"))(data))
             self.data["references"][reference] = id
+            made = {"submit-order": "orders", "create-customer": "customers"}.get(type)
+            if made:
+                self.data[made][id]["reference"] = reference
             self.save()
             return id
 
@@ -198,9 +201,9 @@ class State:
             columns, rows = {
                 "sync-customers": (
                     ["customerProfile", "name", "vatNumber", "street", "postalCode", "phone",
-                     "email"], self.data["customers"]),
+                     "email", "reference"], self.data["customers"]),
                 "sync-orders": (["orderId", "customerId", "state", "total", "totalWithVat",
-                                 "version"], orders),
+                                 "version", "reference"], orders),
                 "sync-order-states": (["orderId", "state"], orders),
                 "sync-ddt": (["ddtNumber", "orderId", "date"], self.data["ddt"]),
                 "sync-invoices": (["invoiceNumber", "orderId", "date", "total"],
