@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from django.utils import timezone
 
 import jobs
 from jobs.fields import blind_index
+from operations.clients.erp import LONGEST_ID
 from operations.config import settings
 from operations.models import (
     MIRROR,
@@ -24,9 +25,13 @@ from operations.models import (
     Order,
     OrderArticle,
     OrderState,
+    Phase,
 )
 from operations.sync.exports import Row
+from operations.table import OPERATIONS
 
+Saved = Callable[[Operation, str, str, str], None]
+"""Decides that the ERP has a write: its operation, its number, by whom, and why."""
 KEPT = 3600
 """Seconds for which an export of an unfinished sync is kept."""
 
@@ -115,8 +120,8 @@ def remove_temporary(row: Operation) -> None:
 class Store:
     """The rows and the export of one run of a sync."""
 
-    def __init__(self, ctx: jobs.Context, row: Operation, export: Any) -> None:
-        self._ctx, self._row, self._export = ctx, row, export
+    def __init__(self, ctx: jobs.Context, row: Operation, export: Any, saved: Saved) -> None:
+        self._ctx, self._row, self._export, self._saved = ctx, row, export, saved
         self._model = MIRROR[row.type]
         self.columns: Sequence[str] = self._model.columns
         self.numbers: Sequence[str] = self._model.numbers
@@ -155,6 +160,26 @@ class Store:
         """Return the keys of rows that were changed after the export was made."""
         since = datetime.fromtimestamp(moment, UTC)
         return set(self._rows().filter(changed_at__gt=since).values_list("key", flat=True))
+
+    def _doubts(self) -> Any:
+        types = [one.type for one in OPERATIONS.values() if one.resync == self._row.type]
+        return Operation.objects.filter(
+            agent_id=self._row.agent_id, type__in=types, phase=Phase.IN_DOUBT
+        )  # fmt: skip
+
+    def awaited(self) -> set[str]:
+        """Return the ids of writes in doubt whose rows may be in this export."""
+        return {str(id) for id in self._doubts().values_list("pk", flat=True)}
+
+    def settle(self, seen: Mapping[str, str]) -> None:
+        """Let the writes be finished that the ERP turns out to have."""
+        for reference, key in seen.items():
+            with transaction.atomic():
+                self._ctx.fence()
+                # Somebody may have decided in between.
+                row = self._doubts().select_for_update().filter(pk=reference).first()
+                if row is not None and len(key) <= LONGEST_ID:
+                    self._saved(row, key, self._row.type, "seen in an export")
 
     def _ids(self, keys: Sequence[str]) -> dict[str, uuid.UUID]:
         """Return the ids of rows that exist, for which their values have to be sealed."""

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 import jobs
-from operations import mirror, payloads, running
+from operations import checking, mirror, payloads, running
 from operations.config import settings
 from operations.models import Operation, Outcome, Phase, SyncRun, SyncState
 from operations.progress import Progress
@@ -29,8 +29,8 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
     with running.attempt(ctx, row):
         try:
             found = SYNCS[row.type](
-                mirror.Store(ctx, row, lambda: _download(ctx, row, record)), row.agent_id,
-                Progress(ctx, row), ctx.should_stop,
+                mirror.Store(ctx, row, lambda: _download(ctx, row, record), checking.saved),
+                row.agent_id, Progress(ctx, row), ctx.should_stop,
             )  # fmt: skip
         except SyncStopped:
             ctx.checkpoint()

@@ -29,6 +29,7 @@ REFUSALS = frozenset(
 )  # fmt: skip
 """Codes by which the ERP says that it did nothing."""
 AWAY = (500, 502, 503, 504)
+LONGEST_ID = 80
 ANSWER_LIMIT = 1024 * 1024
 DOCUMENT_LIMIT = 20 * 1024 * 1024
 
@@ -154,7 +155,7 @@ def _json(content: bytes) -> dict[str, Any] | None:
 
 def _id(answer: dict[str, Any]) -> str:
     id = answer.get("id")
-    if not isinstance(id, str) or not 0 < len(id) <= 80:
+    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise ErpUnreadable("no_id")
     return id
 

@@ -13,6 +13,8 @@ from typing import Any
 
 LONGEST_LINE = 64 * 1024
 LONGEST_KEY = 120
+REFERENCE = "reference"
+"""A column that any export may have: the id of the operation that has made the row."""
 
 
 class ExportInvalid(Exception):
@@ -81,6 +83,7 @@ class Row:
     key: str
     values: dict[str, str]
     invalid: tuple[str, ...] = ()
+    reference: str = ""
 
 
 def read(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> Iterator[Row]:
@@ -88,7 +91,8 @@ def read(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> Iterator
     with path.open("rb") as file:
         found = _json(file.readline())
         names = found.get("columns") if isinstance(found, dict) else None
-        if not isinstance(names, list) or sorted(map(str, names)) != sorted(columns):
+        given = sorted(map(str, names)) if isinstance(names, list) else []
+        if given not in (sorted(columns), sorted([*columns, REFERENCE])):
             raise ExportInvalid("export_columns_changed")
         for number, line in enumerate(file, 1):
             values = _json(line)
@@ -117,7 +121,8 @@ def _row(
         return Row(number, "", {}, (key_name,))
     if invalid:
         return Row(number, key, {}, tuple(sorted(invalid)))
-    return Row(number, key, {name: str(value) for name, value in given.items()})
+    reference = str(given.pop(REFERENCE, ""))
+    return Row(number, key, {name: str(value) for name, value in given.items()}, (), reference)
 
 
 def _is_valid(value: object, is_number: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -49,6 +49,12 @@ class Deps(Protocol):
     def changed_since(self, moment: float) -> set[str]:
         """Return the keys of rows that were changed after a moment."""
 
+    def awaited(self) -> Collection[str]:
+        """Return the references of operations that are in doubt."""
+
+    def settle(self, seen: Mapping[str, str]) -> None:
+        """Decide operations in doubt: the ERP has these references, under these keys."""
+
     def store(self, rows: Sequence[tuple[Row, str]]) -> tuple[int, int]:
         """Store rows in one transaction; return how many were new and how many were updated."""
 
@@ -91,8 +97,11 @@ def run(
         found.downloads += 1
         save(pieces(), path, time.time())
     look("download")
-    seen = _parse(deps, path)
+    settled: dict[str, str] = {}
+    seen = _parse(deps, path, settled)
     look("parse")
+    if settled:
+        deps.settle(settled)
     fresh = deps.changed_since(path.stat().st_mtime)
     known = deps.known()
     _store(deps, path, known, fresh, found, on_progress, look, len(seen))
@@ -106,13 +115,19 @@ def run(
     return found
 
 
-def _parse(deps: Deps, path: Path) -> dict[str, int]:
-    """Return the keys of the export; one that cannot be read counts as an empty key."""
+def _parse(deps: Deps, path: Path, settled: dict[str, str]) -> dict[str, int]:
+    """Return the keys of the export; one that cannot be read counts as an empty key.
+
+    Add the keys of the rows whose references are awaited.
+    """
     seen: dict[str, int] = {}
+    awaited = deps.awaited()
     for row in read(path, deps.columns, deps.numbers):
         if row.key and row.key in seen:
             raise ExportInvalid("export_duplicated")
         seen[row.key] = row.number
+        if row.reference in awaited:
+            settled[row.reference] = row.key
     return seen
 
 

@@ -16,7 +16,8 @@ from django.test import Client
 from config.standins.erp.server import Erp
 from jobs.models import Audit, Effect
 from jobs.testing import freeze_clock, run_jobs
-from operations.models import Agent, Operation, Order, Phase
+from operations import verbs
+from operations.models import MIRROR, Agent, Operation, Order, Phase
 from tests.api.conftest import Caller, fresh_counts  # noqa: F401 - a fixture
 from tests.operations.factories import ask, fetch, order, steps
 
@@ -155,6 +156,43 @@ def test_a_comparison_that_finds_the_erp_away_goes_on_by_itself(erp: Erp, agent:
         erp.is_down = False
         work(clock, 6)
     assert (fetch(row.pk).phase, writes(erp)) == (Phase.COMPLETED, 1)
+
+
+CUSTOMER = {"name": "Neri", "vatNumber": "IT00000000012"}
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "sync"),
+    [("submit-order", order(), "sync-orders"), ("create-customer", CUSTOMER, "sync-customers")],
+)
+def test_a_sync_that_sees_the_reference_decides(
+    erp: Erp, agent: Agent, type: str, data: Any, sync: str
+) -> None:
+    erp.can_search = False
+    erp.script("ada", "drop_after_save")
+    with freeze_clock() as clock:
+        row = ask(type, data)
+        work(clock)
+        other = ask("submit-order", order("P-2"))
+        erp.script("ada", "drop_before_save")
+        work(clock)
+        assert {fetch(one.pk).phase for one in (row, other)} == {Phase.IN_DOUBT}
+        verbs.sync_now("ada", sync, by="tests")
+        run_jobs(["erp-sync"])
+        work(clock)
+    found = fetch(row.pk)
+    assert (found.phase, found.erp_id) == (
+        Phase.COMPLETED,
+        erp.book.data["references"][str(row.pk)],
+    )
+    [decided] = found.steps.filter(why="seen in an export")
+    assert (decided.phase, decided.by) == (Phase.ERP_SAVE_DONE, sync)
+    # An export that does not show a reference may be older than the write: it says nothing.
+    assert fetch(other.pk).phase == Phase.IN_DOUBT
+    assert writes(erp) == 2
+    model = MIRROR[sync]
+    assert not model.objects.filter(key=row.temporary_id).exists()
+    assert model.objects.filter(key=found.erp_id, deleted_at=None).count() == 1
 
 
 def test_a_decision_is_made_once(erp: Erp, agent: Agent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -41,6 +41,7 @@ class Memory:
         self.path = folder / "one.export"
         self.erp, self.rows, self.downloads = rows, dict[str, str](), 0
         self.raw: bytes | None = None
+        self.doubts, self.settled = set[str](), dict[str, str]()
         self.stored: list[int] = []
 
     def file(self) -> Path:
@@ -58,6 +59,12 @@ class Memory:
 
     def changed_since(self, moment: float) -> set[str]:
         return set()
+
+    def awaited(self) -> set[str]:
+        return self.doubts
+
+    def settle(self, seen: Mapping[str, str]) -> None:
+        self.settled.update(seen)
 
     def store(self, rows: Sequence[tuple[Row, str]]) -> tuple[int, int]:
         self.stored.append(len(rows))
@@ -140,6 +147,24 @@ def test_an_export_that_is_not_whole_changes_nothing(tmp_path: Path, raw: bytes,
         run(deps)
     assert (invalid.value.code, deps.rows) == (code, rows(50))
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_complete_export_settles_what_it_shows_and_no_other(tmp_path: Path) -> None:
+    deps = Memory(tmp_path, {})
+    deps.doubts = {"a", "b", "c"}
+    columns = [*COLUMNS, "reference"]
+    lines: list[Any] = [{"columns": columns}, ["C-1", "one", "a"], ["C-2", "two", "z"],
+                        ["C-3", "three", ""], ["C-4", {}, "b"]]  # fmt: skip
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    trailer = {"count": 4, "sha256": hashlib.sha256(text).hexdigest()}
+    deps.raw = text
+    with pytest.raises(ExportInvalid):
+        run(deps)
+    assert deps.settled == {}
+    deps.raw = text + json.dumps(trailer).encode()
+    complete(deps)
+    assert deps.settled == {"a": "C-1"}  # the row of "b" is invalid
+    assert deps.rows == {"C-1": "one", "C-2": "two", "C-3": "three"}
 
 
 def test_what_is_suspicious_is_held(tmp_path: Path) -> None:
