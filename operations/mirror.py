@@ -30,8 +30,8 @@ from operations.models import (
 from operations.sync.exports import Row
 from operations.table import OPERATIONS
 
-Saved = Callable[[Operation, str, str, str], None]
-"""Decides that the ERP has a write: its operation, its number, by whom, and why."""
+Saved = Callable[[str, str], None]
+"""Decides that the ERP has a write: its reference, and its number."""
 KEPT = 3600
 """Seconds for which an export of an unfinished sync is kept."""
 
@@ -161,25 +161,19 @@ class Store:
         since = datetime.fromtimestamp(moment, UTC)
         return set(self._rows().filter(changed_at__gt=since).values_list("key", flat=True))
 
-    def _doubts(self) -> Any:
-        types = [one.type for one in OPERATIONS.values() if one.resync == self._row.type]
-        return Operation.objects.filter(
-            agent_id=self._row.agent_id, type__in=types, phase=Phase.IN_DOUBT
-        )  # fmt: skip
-
     def awaited(self) -> set[str]:
         """Return the ids of writes in doubt whose rows may be in this export."""
-        return {str(id) for id in self._doubts().values_list("pk", flat=True)}
+        types = [one.type for one in OPERATIONS.values() if one.resync == self._row.type]
+        doubts = Operation.objects.filter(
+            agent_id=self._row.agent_id, type__in=types, phase=Phase.IN_DOUBT
+        )  # fmt: skip
+        return {str(id) for id in doubts.values_list("pk", flat=True)}
 
     def settle(self, seen: Mapping[str, str]) -> None:
         """Let the writes be finished that the ERP turns out to have."""
         for reference, key in seen.items():
-            with transaction.atomic():
-                self._ctx.fence()
-                # Somebody may have decided in between.
-                row = self._doubts().select_for_update().filter(pk=reference).first()
-                if row is not None and len(key) <= LONGEST_ID:
-                    self._saved(row, key, self._row.type, "seen in an export")
+            if len(key) <= LONGEST_ID:
+                self._saved(reference, key)
 
     def _ids(self, keys: Sequence[str]) -> dict[str, uuid.UUID]:
         """Return the ids of rows that exist, for which their values have to be sealed."""

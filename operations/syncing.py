@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -27,11 +29,11 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
             operation=row, defaults={"agent": row.agent, "tenant": row.tenant, "type": row.type}
         )
     with running.attempt(ctx, row):
+        deps = mirror.Store(
+            ctx, row, lambda: _download(ctx, row, record), partial(_settle, ctx, row)
+        )
         try:
-            found = SYNCS[row.type](
-                mirror.Store(ctx, row, lambda: _download(ctx, row, record), checking.saved),
-                row.agent_id, Progress(ctx, row), ctx.should_stop,
-            )  # fmt: skip
+            found = SYNCS[row.type](deps, row.agent_id, Progress(ctx, row), ctx.should_stop)
         except SyncStopped:
             ctx.checkpoint()
             raise
@@ -50,6 +52,14 @@ def _download(ctx: jobs.Context, row: Operation, record: SyncRun) -> Iterator[by
         record.downloads += 1
         record.save(update_fields=["downloads"])
         yield from erp.export(row.type)
+
+
+def _settle(ctx: jobs.Context, row: Operation, reference: str, number: str) -> None:
+    with transaction.atomic():
+        ctx.fence()
+        found = checking.lock(UUID(reference))
+        if found is not None and found.phase == Phase.IN_DOUBT:  # nobody has decided in between
+            checking.saved(found, number, row.type, "seen in an export")
 
 
 def _fail(ctx: jobs.Context, row: Operation, record: SyncRun, code: str) -> None:

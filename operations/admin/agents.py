@@ -14,10 +14,10 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-import jobs
 from jobs import flow
 from jobs.admin import Column, Tab, components, moment
 from jobs.models import Breaker
+from operations import waits
 from operations.admin.agentacts import ACTS, NEW
 from operations.admin.base import OfAgents
 from operations.models import Agent, Login, Operation, Phase
@@ -110,7 +110,7 @@ def _work(row: Agent) -> str:
     )
     lines = []
     for one in found[:SHOWN]:
-        why = f"  {jobs.explain(one.pk).words.splitlines()[0]}" if one.phase == Phase.QUEUED else ""
+        why = f"  {waits.why(one).splitlines()[0]}" if one.phase == Phase.QUEUED else ""
         lines.append(f"{one.get_phase_display()}  {one.type} {one.entity_name}".rstrip() + why)
     if len(found) > SHOWN:
         lines.append(_("and %(count)s more") % {"count": len(found) - SHOWN})

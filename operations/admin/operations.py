@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 import jobs
 from jobs.admin import Column, components, moment
+from operations import waits
 from operations.admin.base import OfAgents, tabs
 from operations.admin.operationacts import ACTS, STOP_TYPE, is_mismatch
 from operations.models import Document, Operation, Phase
@@ -78,7 +79,7 @@ class OperationAdmin(OfAgents):
             (_("Job, and reference in the ERP"), link, True),
         ]
         if job and row.phase == Phase.QUEUED:
-            found.append((_("Why it waits"), jobs.explain(row.pk).words, True))
+            found.append((_("Why it waits"), waits.why(row), True))
         if job and row.phase == Phase.IN_PROGRESS and (progress := job.progress or {}):
             done = f"{progress.get('done')} / {progress.get('total')} {progress.get('note') or ''}"
             found.append((_("Progress"), done.strip()))

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from django.utils import translation
 from ninja import Schema
 
 import jobs
 from jobs.api import paging
+from operations import waits
 from operations.models import Operation, Phase
 
 PhaseName = Literal[
@@ -73,7 +75,8 @@ def shown(row: Operation) -> dict[str, Any]:
 def status_of(row: Operation) -> dict[str, Any]:
     """Return an operation with its progress, its steps and why it waits."""
     job = jobs.Job.objects.filter(pk=row.pk).first()
-    waits = jobs.explain(row.pk).words if row.phase == Phase.QUEUED and job else ""
+    with translation.override("en"):
+        waited = waits.why(row) if row.phase == Phase.QUEUED and job else ""
     # While it waits, its job still shows how far an earlier attempt came.
     progress: Any = (job.progress if job and row.phase != Phase.QUEUED else None) or {}
     done, total = progress.get("done"), progress.get("total")
@@ -81,7 +84,7 @@ def status_of(row: Operation) -> dict[str, Any]:
         **shown(row),
         "progress": round(100 * done / total, 1) if done is not None and total else None,
         "label": progress.get("note", "") or "",
-        "waits": waits,
+        "waits": waited,
         "mismatch": row.mismatch,
         "steps": list(row.steps.order_by("id").values("phase", "at", "by", "why")),
     }

@@ -91,8 +91,8 @@ def read(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> Iterator
     with path.open("rb") as file:
         found = _json(file.readline())
         names = found.get("columns") if isinstance(found, dict) else None
-        given = sorted(map(str, names)) if isinstance(names, list) else []
-        if given not in (sorted(columns), sorted([*columns, REFERENCE])):
+        complete = (sorted(columns), sorted([*columns, REFERENCE]))
+        if not isinstance(names, list) or sorted(map(str, names)) not in complete:
             raise ExportInvalid("export_columns_changed")
         for number, line in enumerate(file, 1):
             values = _json(line)

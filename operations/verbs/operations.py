@@ -25,12 +25,7 @@ TOO_LATE = "too late: the ERP may already have it"
 
 
 def _operation(id: UUID) -> Operation:
-    # An attempt locks its job and then its operation: in the other order, each would wait for the
-    # other.
-    jobs.Job.objects.select_for_update(no_key=True).filter(pk=id).first()
-    found = (
-        Operation.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=id)
-    ).first()  # fmt: skip
+    found = checking.lock(id)
     if found is None:
         raise Refused(404, "not-found", "there is no such operation")
     return found
