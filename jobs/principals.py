@@ -11,7 +11,7 @@ outside: the faces (admin, API, command line) make one for the person or program
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from jobs.operate.permissions import PERMISSIONS as PERMISSIONS
 from jobs.operate.permissions import VIEWS as VIEWS
 
 _OF_APPS: dict[str, Any] = {}
+_GROUPS: dict[str, frozenset[str]] = {}
 
 
 def add_permissions(app: str, permissions: Mapping[str, Any]) -> None:
@@ -29,6 +30,16 @@ def add_permissions(app: str, permissions: Mapping[str, Any]) -> None:
     """
     before = f"{app}." if app else ""
     _OF_APPS.update({f"{before}{codename}": words for codename, words in permissions.items()})
+
+
+def add_group(name: str, permissions: Iterable[str]) -> None:
+    """Let ``manage.py jobs groups`` create an app's own group of users with these permissions."""
+    _GROUPS[name] = frozenset(permissions)
+
+
+def groups_of_apps() -> Mapping[str, frozenset[str]]:
+    """Return the permissions of each group that an app has added."""
+    return _GROUPS
 
 
 def every_permission() -> frozenset[str]:

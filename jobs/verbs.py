@@ -26,7 +26,7 @@ from jobs.operate.acts import Act
 from jobs.operate.parameters import HIDDEN
 from jobs.operate.targets import EVERYBODYS, JOB, Place, Target
 from jobs.operate.verbs import Verb, acting, deny, every, find, of, of_app, of_noun, verb
-from jobs.principals import By, Principal, add_permissions
+from jobs.principals import By, Principal, add_group, add_permissions
 
 __all__ = [
     "EVERYBODYS",
@@ -39,6 +39,7 @@ __all__ = [
     "Target",
     "Verb",
     "acting",
+    "add_group",
     "add_permissions",
     "deny",
     "every",

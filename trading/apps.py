@@ -14,6 +14,7 @@ class TradingConfig(AppConfig):
     def ready(self) -> None:
         from jobs import verbs
         from trading import checks as checks
-        from trading.permissions import PERMISSIONS
+        from trading.permissions import PERMISSIONS, TRADERS
 
         verbs.add_permissions("", PERMISSIONS)
+        verbs.add_group(TRADERS, PERMISSIONS)

@@ -329,7 +329,12 @@ def commands() -> tuple[Command, ...]:
         *(_alone(verb.slug, verb) for verb in verbs.of_noun("job")),
         *(_group(name, group) for name, group in GROUPS.items()),
         *(_alone(f"{verb.slug}-deploy", verb) for verb in verbs.of_noun("deploy")),
-        Command("groups", "make the groups viewer, operator and administrator", _add_json, _groups),
+        Command(
+            "groups",
+            "create the groups viewer, operator and administrator, and those of apps",
+            _add_json,
+            _groups,
+        ),
     )
 
 

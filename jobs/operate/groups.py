@@ -1,4 +1,4 @@
-"""The three groups that most projects need: who looks, who operates, who administers."""
+"""The groups that most projects need: who looks, operates and administers, and those of apps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobs.operate.permissions import (
     VIEW_WORKER,
     VIEWS,
 )
-from jobs.principals import every_permission, full_name
+from jobs.principals import every_permission, full_name, groups_of_apps
 
 VIEWER = frozenset(VIEWS) - {VIEW_AUDIT, VIEW_APIKEY, VIEW_WEBHOOK} | {VIEW_WORKER}
 
@@ -49,21 +49,22 @@ def groups() -> Mapping[str, frozenset[str]]:
 
 
 def create_groups(prefix: str = "jobs ") -> dict[str, int]:
-    """The groups exist with at least these permissions; answers how many each lacked.
+    """Create all groups with at least their permissions; return how many each lacked.
 
     What a project has added to a group stays.
     """
+    roles = {prefix + name: wanted for name, wanted in groups().items()}
     known = {
         f"{permission.content_type.app_label}.{permission.codename}": permission
         for permission in Permission.objects.select_related("content_type")
     }
     added: dict[str, int] = {}
     with transaction.atomic(using=router.db_for_write(Group)):
-        for name, wanted in groups().items():
-            group, _ = Group.objects.get_or_create(name=prefix + name)
+        for name, wanted in {**roles, **groups_of_apps()}.items():
+            group, _ = Group.objects.get_or_create(name=name)
             held = set(group.permissions.values_list("pk", flat=True))
             found = (known.get(full_name(one)) for one in sorted(wanted))
             lacking = [one for one in found if one is not None and one.pk not in held]
             group.permissions.add(*lacking)
-            added[prefix + name] = len(lacking)
+            added[name] = len(lacking)
     return added

@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from config.standins.trading import Coinbase, new_account
+from jobs.operate.groups import create_groups
 from jobs.testing import run_jobs
 from tests.trading.factories import user
 from trading import services
@@ -32,9 +33,8 @@ def client_of(person: User, *, superuser: bool = False) -> Client:
 def trader_of(name: str) -> User:
     """A member of the staff in the group Traders."""
     person = user(name)
-    group, _ = Group.objects.get_or_create(name=TRADERS)
-    group.permissions.set(Permission.objects.filter(content_type__app_label="trading"))
-    person.groups.add(group)
+    create_groups()
+    person.groups.add(Group.objects.get(name=TRADERS))
     return person
 
 
