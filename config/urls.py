@@ -1,13 +1,17 @@
 from django.apps import apps
 from django.contrib import admin
+from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import include, path
-from django.views.generic import RedirectView
 
+from config.accounts import home
 from config.api import api
 from jobs import metrics
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("", home),
+    path("accounts/", include("config.accounts")),
+    path("favicon.ico", lambda request: redirect(static("jobs/icon.svg"))),
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
     path("metrics", metrics.view),

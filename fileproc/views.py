@@ -14,7 +14,7 @@ from fileproc.permissions import owner_of_user
 
 
 @require_GET
-@login_required(login_url="fileproc:login")
+@login_required
 @ensure_csrf_cookie
 def page(request: HttpRequest) -> HttpResponse:
     """Show the page; it talks to the upload API as the user who is logged in."""

@@ -43,7 +43,6 @@ class Site:
             color_scheme="dark" if dark else "light",
             locale="en-GB",
         )
-        context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
         client = Client()
         client.force_login(User.objects.get(username=name))
         cookie = client.cookies["sessionid"].value

@@ -35,11 +35,11 @@ def folder_of(root: Path, count: int) -> Path:
 
 def log_in(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/uploads/")
-    page.get_by_label("User name").fill("ana")
+    page.get_by_label("Username").fill("ana")
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_be_visible()
-    page.get_by_label("User name").fill("ana")
+    expect(page.get_by_text("Please enter a correct username and password")).to_be_visible()
+    page.get_by_label("Username").fill("ana")
     page.get_by_label("Password").fill("lighthouse")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("There is no upload yet.")).to_be_visible()

@@ -255,3 +255,27 @@ def test_a_venue_that_is_away_is_a_gateway_error(venue: Coinbase, ann: Caller) -
 def test_nobody_without_a_login_gets_anything(venue: Coinbase) -> None:
     linked(new_account(), "somebody")
     assert Client().get(f"{BASE}/brokers").status_code == 401
+
+
+def test_a_trader_who_is_no_member_of_the_staff_logs_in_and_uses_the_api(
+    venue: Coinbase, link: BrokerConnection
+) -> None:
+    person = link.user
+    person.set_password("lighthouse")
+    person.save()
+    client = Client(enforce_csrf_checks=True)
+    client.get("/accounts/login/")
+    token = client.cookies["csrftoken"].value
+    given = {"username": person.username, "password": "lighthouse", "csrfmiddlewaretoken": token}
+    assert client.post("/accounts/login/", given).status_code == 302
+    assert client.get(f"{BASE}/brokers").json()[0]["id"] == str(link.pk)
+    headers = {"Idempotency-Key": "once"}
+    path, kind = f"{BASE}/trades/import", "application/json"
+    refused = client.post(path, "{}", content_type=kind, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (403, "csrf")
+    headers["X-CSRFToken"] = client.cookies["csrftoken"].value
+    started = client.post(path, "{}", content_type=kind, headers=headers)
+    assert started.status_code == 202
+    run_jobs()
+    assert client.get(f"{BASE}/imports/{started.json()['jobId']}").json()["stored"] == 12
+    assert client.get("/admin/trading/trade/").status_code == 302, "the admin is for the staff"
