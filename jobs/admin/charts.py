@@ -167,6 +167,30 @@ def throughput(
     )  # fmt: skip
 
 
+def curves(starts: Sequence[datetime], lines: Sequence[Line], words: str) -> SafeString:
+    """Curves that may fall below zero, over time, with their axes and a line at zero."""
+    values = [0.0, *(value for line in lines for value in line.values)]
+    high, low = max(values), min(values)
+    span = high - low or 1.0
+    zero = f"{14 + 150 * high / span:.1f}"
+    # The names of two heights must not lie upon each other.
+    heights = [0.0, *(one for one in (high, low) if abs(one) > span / 10)]
+    return format_html(
+        '<svg class="jd-chart" width="100%" height="190" role="img" aria-label="{}">{}'
+        '<svg y="14" width="100%" height="150" viewBox="0 0 1000 150" '
+        'preserveAspectRatio="none" overflow="visible">{}</svg>{}{}</svg>',
+        words,
+        format_html('<line x1="0" x2="100%" y1="{0}" y2="{0}" class="jd-gridline"/>', zero),
+        format_html_join("", '<polyline points="{}" class="jd-line jd-line-{}"/>',
+                         ((_points([v - low for v in line.values], span), line.tone)
+                          for line in lines)),
+        format_html_join("", '<text x="2" y="{}" class="jd-axis">{}</text>',
+                         ((f"{10 + 150 * (high - one) / span:.0f}", f"{one:.4g}")
+                          for one in heights)),
+        _hours(starts),
+    )  # fmt: skip
+
+
 def _nothing() -> SafeString:
     """What an empty chart says, rather than a line along its foot."""
     return format_html(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from django.contrib.staticfiles import storage
 from django.core.management import call_command
 from django.test import Client
 
+from jobs.admin import charts
 from tests.admin.screens import screens
 
 STATIC = Path(__file__).parents[2] / "jobs" / "static" / "jobs"
@@ -123,3 +125,15 @@ def test_pictures_have_a_size_and_readable_words(pages: dict[str, str]) -> None:
 def test_a_wrong_picture_is_found() -> None:
     bad = '<svg width="9"><svg width="1" height="1" viewBox="0 0 1 1" preserveAspectRatio="none"><text>a</text><path d=""/></svg></svg>'  # noqa: E501
     assert len(wrong_pictures(bad)[0]) == 3
+
+
+def test_curves_may_fall_below_zero() -> None:
+    hour = datetime(2026, 1, 5, tzinfo=UTC)
+    lines = [charts.Line("Hold", [-1.0, 0.0, 3.0], "blue"), charts.Line("Flat", [0.0] * 3, "green")]
+    drawn = charts.curves([hour + timedelta(hours=n) for n in range(3)], lines, "Hold & Flat")
+    assert 'points="0.0,150.0 500.0,112.5 1000.0,0.0"' in drawn
+    assert 'points="0.0,112.5 500.0,112.5 1000.0,112.5"' in drawn
+    assert 'y1="126.5"' in drawn and 'aria-label="Hold &amp; Flat"' in drawn
+    assert [text for text in (">3<", ">0<", ">-1<") if text not in drawn] == []
+    flat = charts.curves([hour], [charts.Line("Hold", [0.0], "blue")], "")
+    assert "nan" not in flat and ">0<" in flat

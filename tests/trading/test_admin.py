@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from jobs.testing import run_jobs
 from tests.trading.factories import user
 from trading import services
 from trading.clock import now, week_of
-from trading.models import BrokerConnection, Digest, ImportRun, Rule, Trade
+from trading.models import BrokerConnection, Digest, ImportRun, Rule, RuleBreak, Simulation, Trade
 from trading.permissions import TRADERS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,6 +121,22 @@ def test_an_account_is_linked_by_a_form(venue: Coinbase) -> None:
     assert BrokerConnection.objects.get().status == "active", answer.content.decode()[:3000]
 
 
+def test_a_key_that_is_refused_is_not_shown_again(venue: Coinbase) -> None:
+    account = venue.add(new_account())
+    account.can_trade = True
+    client = client_of(trader_of("linking"))
+    for secret, words in (
+        (account.secret, "The key may trade"),
+        ("x" * 43, "cannot be read"),
+    ):
+        given = {"confirmed": "1", "key_name": account.name, "secret": secret}
+        answer = client.post("/admin/trading/brokerconnection/do/link/", given)
+        shown = answer.content.decode()
+        assert answer.status_code == 422 and words in shown and account.name in shown
+        assert max(secret.split(), key=len) not in shown and "secret: " not in shown
+    assert not BrokerConnection.objects.exists()
+
+
 def test_acts_on_a_link_say_what_came_of_them_and_need_no_reason(
     venue: Coinbase, link: BrokerConnection
 ) -> None:
@@ -156,6 +173,13 @@ def test_a_trade_is_compared_by_a_form(filled: BrokerConnection) -> None:
     assert "is computed" in client.post(f"{page}/do/simulate/", given, follow=True).content.decode()
     assert "being computed" in shown(client, f"trade/{row.pk}/change/")
     run_jobs()
+    page_of_trade = shown(client, f"trade/{row.pk}/change/")
+    assert "Compared with holding for 5 days, in USD" in page_of_trade
+    curve = Simulation.objects.get(horizon_days=5).curves
+    drawn = re.findall(r'polyline points="([^"]+)"', page_of_trade)
+    assert [len(points.split()) for points in drawn] == [len(curve)] * 2
+    last = f"{float(curve[-1][1]):.2f}, Actual: {float(curve[-1][2]):.2f}"
+    assert f'aria-label="Hold: {last}"' in page_of_trade
     assert "is current" in client.post(f"{page}/do/simulate/", given, follow=True).content.decode()
 
 
@@ -165,6 +189,12 @@ def test_a_rule_is_set_by_a_form(filled: BrokerConnection) -> None:
     given = {"kind": "minHoldHours", "hours": "5", "active": "on", "confirmed": "1"}
     assert client.post("/admin/trading/rule/do/set/", given).status_code == 302
     assert Rule.objects.get(kind="minHoldHours").params == {"hours": 5}
+    given = {"kind": "avoidSpikeOverPct", "pct": "8", "active": "on", "confirmed": "1"}
+    client.post("/admin/trading/rule/do/set/", given)
+    run_jobs()
+    page = shown(client, f"rule/{Rule.objects.get(kind='avoidSpikeOverPct').pk}/change/")
+    broken = RuleBreak.objects.filter(kind="avoidSpikeOverPct").values_list("trade_id", flat=True)
+    assert broken and all(f'href="/admin/trading/trade/{pk}/change/"' in page for pk in broken)
 
 
 def test_the_staff_without_permission_sees_nothing(filled: BrokerConnection) -> None:

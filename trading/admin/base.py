@@ -32,6 +32,11 @@ def sentence(code: str) -> str:
     return str(SENTENCES.get(code, code)) if code else ""
 
 
+def acting_user(request: HttpRequest) -> int:
+    """Return the user who is logged in."""
+    return int(principal(request).user_id)
+
+
 class Column(NamedTuple):
     """A column of a list: its heading, and what it shows of a row."""
 

@@ -1,40 +1,34 @@
-"""Pages of trades and of rules."""
+"""Pages of trades."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin import Act, Reason, Words, charts, components, principal
+from jobs.admin import Act, Words, charts, components, principal
 from trading import queries, verbs
 from trading.admin import figures
-from trading.admin.base import Column, TradingAdmin, badge, sentence
+from trading.admin.base import Column, TradingAdmin, acting_user, badge, sentence
 from trading.admin.linkacts import OwnForm
 from trading.api.trades import as_csv
 from trading.models import BiasTag, Label, Rule, Side, Simulation, Trade
 from trading.money import text
 
 
-def _user(request: HttpRequest) -> int:
-    return int(principal(request).user_id)
-
-
 def _rescore(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    verbs.rescore(_user(request), by=principal(request), reason=given["reason"])
+    verbs.rescore(acting_user(request), by=principal(request), reason=given["reason"])
     return _("Your trades are labelled again.")
 
 
 def _erase(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    verbs.erase(_user(request), by=principal(request), reason=given["reason"])
+    verbs.erase(acting_user(request), by=principal(request), reason=given["reason"])
     return _("Your data is deleted.")
 
 
@@ -48,28 +42,6 @@ def _comparing(request: HttpRequest, row: Trade, job: Any) -> str:
     if job is None:
         return _("The comparison is current.")
     return _("The comparison is computed; it is on this page in a moment.")
-
-
-class RuleForm(Reason):
-    """Form to set one's own rule."""
-
-    words = {
-        "kind": Words(gettext_lazy("Rule"), choices=dict(Rule.Kind.choices)),
-        "active": Words(gettext_lazy("Active")),
-    }
-    pct = forms.FloatField(label=gettext_lazy("Percent above the lowest close"), required=False)
-    hours = forms.IntegerField(label=gettext_lazy("Hours to look back, or to hold"), required=False)
-    field_order = ("kind",)
-
-
-def _set_rule(request: HttpRequest, row: Any, given: dict[str, Any]) -> str:
-    is_spike = given["kind"] == Rule.Kind.AVOID_SPIKE
-    names = {"pct": "pct", "hours": "lookbackHours"} if is_spike else {"hours": "hours"}
-    params = {name: given[field] for field, name in names.items() if given.get(field) is not None}
-    verbs.upsert_rule(
-        _user(request), given["kind"], by=principal(request), params=params, active=given["active"]
-    )
-    return _("The rule is set; trades are checked against it.")
 
 
 def _name(row: Trade) -> str:
@@ -168,6 +140,10 @@ class TradeAdmin(TradingAdmin):
     def page_data(self, request: HttpRequest, row: Trade) -> dict[str, Any]:
         tag = BiasTag.objects.filter(trade=row, is_current=True).first()
         found = Simulation.objects.filter(trade=row).order_by("horizon_days")[:30]
+        newest = max(
+            (one for one in found if one.fresh_until and one.curves),
+            key=lambda one: one.fresh_until, default=None,
+        )  # fmt: skip
         prices = tag.sparkline if tag else []
         least = min(prices, default=0.0) * 0.995
         return {
@@ -177,6 +153,7 @@ class TradeAdmin(TradingAdmin):
             "spark": charts.spark(
                 [price - least for price in prices], _("Closes of the 24 hours before")
             ) if prices else "",
+            **(_drawn(newest, row.quote) if newest else {}),
             "facts": [
                 (_("Quantity"), text(row.qty)), (_("Price"), f"{text(row.price)} {row.quote}"),
                 (_("Fee"), f"{text(row.fee)} {row.fee_asset}"), (_("Order"), row.order_id),
@@ -198,6 +175,21 @@ class TradeAdmin(TradingAdmin):
         }  # fmt: skip
 
 
+def _drawn(row: Simulation, quote: str) -> dict[str, Any]:
+    """Return the curves of a comparison: for the eye only, so numbers are good enough."""
+    drawn = [charts.Line(_("Hold"), [float(one[1]) for one in row.curves], "blue"),
+             charts.Line(_("Actual"), [float(one[2]) for one in row.curves], "green")]  # fmt: skip
+    words = ", ".join(f"{line.label}: {line.values[-1]:.2f}" for line in drawn)
+    return {
+        "chart_title": _("Compared with holding for %(days)d days, in %(quote)s")
+        % {"days": row.horizon_days, "quote": quote},
+        "chart": charts.curves(
+            [datetime.fromisoformat(one[0]) for one in row.curves], drawn, words
+        ),
+        "legend": charts.legend([charts.Part(line.label, 0, line.tone) for line in drawn], False),
+    }
+
+
 def _compared(row: Simulation) -> list[Any]:
     amounts = [row.hold, row.actual, row.delta]
     if row.delta is None:
@@ -216,51 +208,3 @@ def _day(given: str) -> datetime | None:
         return datetime.strptime(given, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         return None
-
-
-@admin.register(Rule)
-class RuleAdmin(TradingAdmin):
-    """Admin of the rules."""
-
-    order = ("kind", "id")
-    columns = (
-        Column(gettext_lazy("State"), lambda row: _state(row)),
-        Column(gettext_lazy("Rule"), lambda row: row.get_kind_display()),
-        Column(gettext_lazy("User"), lambda row: str(row.user)),
-        Column(gettext_lazy("Parameters"), lambda row: _params(row)),
-        Column(gettext_lazy("Broken by"), lambda row: components.number(
-            queries.breaks_of(row.user_id, row.kind))),
-    )  # fmt: skip
-    empty = gettext_lazy("No rule is set yet")
-    advice = gettext_lazy("Set one, and see which trades broke it.")
-    list_acts = (
-        Act("set", gettext_lazy("Set a rule…"), _set_rule, verb="rule.upsert", form=RuleForm,
-            tone="primary"),
-    )  # fmt: skip
-
-    def page_data(self, request: HttpRequest, row: Rule) -> dict[str, Any]:
-        site = self.admin_site.name
-        broken = Trade.objects.filter(
-            user_id=row.user_id, is_counted=True, breaks__kind=row.kind
-        ).order_by("-ts")[:100]
-        return {
-            "title": row.get_kind_display(),
-            "badge": _state(row),
-            "facts": [(_("User"), str(row.user)), (_("Parameters"), _params(row))],
-            "tables": [{
-                "title": _("Trades that broke it"),
-                "columns": [_("Trade"), _("Time")], "empty": _("No trade broke it"),
-                "rows": [[str(one), components.time_tag(one.ts)] for one in broken],
-                "url": reverse(f"{site}:trading_trade_changelist"),
-            }],
-        }  # fmt: skip
-
-
-def _state(row: Rule) -> Any:
-    if row.is_active:
-        return badge("active", _("active"))
-    return badge("paused", _("off"))
-
-
-def _params(row: Rule) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in sorted(row.params.items()))
