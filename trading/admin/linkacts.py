@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from jobs.admin import Act, Reason, Words, principal
 from trading import services
+from trading.errors import Refused
 from trading.models import BrokerConnection
 from trading.permissions import USE, VIEW
 
@@ -47,13 +48,20 @@ class DailyForm(OwnForm):
     }
 
 
+class Unshown(forms.Textarea):
+    """A text that a form that is shown again does not repeat."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
 class LinkForm(Reason):
     """Form to link one's own account."""
 
     key_name = forms.CharField(label=gettext_lazy("Key name"), max_length=300)
     secret = forms.CharField(
-        label=gettext_lazy("Private key"), max_length=4000, strip=False,
-        widget=forms.Textarea(attrs={"autocomplete": "off", "rows": 6, "spellcheck": "false"}),
+        label=gettext_lazy("Private key"), max_length=4000,
+        widget=Unshown(attrs={"autocomplete": "off", "rows": 6, "spellcheck": "false"}),
     )  # fmt: skip
     may_trade = forms.BooleanField(
         label=gettext_lazy("Link the key even if it may trade"), required=False
@@ -66,9 +74,12 @@ class LinkForm(Reason):
 
 def _link(request: HttpRequest, row: Any, given: dict[str, Any]) -> tuple[str, str]:
     key_name, secret = given["key_name"], given["secret"]
-    rights = services.read_rights(key_name, secret, may_trade=given["may_trade"])
     by = principal(request)
-    made = services.link(int(by.user_id), key_name, secret, rights, by=by)
+    try:
+        rights = services.read_rights(key_name, secret, may_trade=given["may_trade"])
+        made = services.link(int(by.user_id), key_name, secret, rights, by=by)
+    except Refused as error:  # its field has the name that the API gives it
+        raise Refused(error.code, error.message) from None
     page = reverse("admin:trading_brokerconnection_change", args=[made.pk])
     return _("The account is linked."), page
 
