@@ -139,11 +139,8 @@ class TradeAdmin(TradingAdmin):
 
     def page_data(self, request: HttpRequest, row: Trade) -> dict[str, Any]:
         tag = BiasTag.objects.filter(trade=row, is_current=True).first()
-        found = Simulation.objects.filter(trade=row).order_by("horizon_days")[:30]
-        newest = max(
-            (one for one in found if one.fresh_until and one.curves),
-            key=lambda one: one.fresh_until, default=None,
-        )  # fmt: skip
+        found = Simulation.objects.filter(trade=row).order_by("horizon_days")
+        drawn = found.exclude(curves=[]).order_by("-fresh_until").first()
         prices = tag.sparkline if tag else []
         least = min(prices, default=0.0) * 0.995
         return {
@@ -153,7 +150,7 @@ class TradeAdmin(TradingAdmin):
             "spark": charts.spark(
                 [price - least for price in prices], _("Closes of the 24 hours before")
             ) if prices else "",
-            **(_drawn(newest, row.quote) if newest else {}),
+            **(_drawn(drawn, row.quote) if drawn else {}),
             "facts": [
                 (_("Quantity"), text(row.qty)), (_("Price"), f"{text(row.price)} {row.quote}"),
                 (_("Fee"), f"{text(row.fee)} {row.fee_asset}"), (_("Order"), row.order_id),
