@@ -46,6 +46,7 @@ class Standin:
 
     def __init__(self, port: int = 0) -> None:
         self.lock = threading.RLock()
+        self.silence = threading.Event()
         self._server = Server(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -54,6 +55,9 @@ class Standin:
     def reset(self) -> None:
         """Forget everything."""
         with self.lock:
+            self.silence.set()
+            self.silence = threading.Event()
+            """Is set when requests that stall are to end."""
             self.calls: list[tuple[str, str]] = []
             self.posts: dict[str, list[dict[str, Any]]] = defaultdict(list)
             """What has appeared, by page, user, location or blog, the newest first."""
@@ -92,7 +96,8 @@ class Standin:
         """Let the next requests whose path ends so meet these faults, one after another.
 
         ``drop`` and ``late`` carry the request out, and close the line or answer 500; ``garbage``
-        answers text; a number is a status. ``none`` lets one pass.
+        answers text; a number is a status; ``stall`` says nothing until ``reset``. ``none`` lets
+        one pass.
         """
         with self.lock:
             self._faults[path] += faults
@@ -175,6 +180,7 @@ class Standin:
 
     def stop(self) -> None:
         """Serve no more."""
+        self.silence.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -201,6 +207,10 @@ def _handler(standin: Standin) -> type[BaseHTTPRequestHandler]:
 
         def _meet(self, request: Request) -> None:
             fault = standin.take_fault(request)
+            if fault == "stall":
+                standin.silence.wait()
+                self.close_connection = True
+                return
             if fault.isdigit():
                 code = 1 if int(fault) >= 500 else 200
                 self._send(int(fault), {"error": {"message": "told to", "code": code}})
