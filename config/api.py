@@ -20,8 +20,10 @@ if apps.is_installed("publisher"):
     from publisher import api as publications
     from publisher import (
         api_assets,  # noqa: F401  operations of the same section
+        api_jobs,  # noqa: F401
         api_plans,  # noqa: F401
         api_preflight,  # noqa: F401
+        api_status,  # noqa: F401
         api_templates,  # noqa: F401
     )
 

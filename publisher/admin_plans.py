@@ -15,7 +15,7 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
-from publisher import plan_verbs, plans
+from publisher import plan_verbs, plans, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
 from publisher.models import Approval, Channel, Comment, Plan, PlanVersion, Slot, Template
@@ -133,9 +133,12 @@ class PlanAdmin(PublisherAdmin):
         decided = Approval.objects.filter(version__plan=row).select_related("version")
         decisions = decided.order_by("-id")[:SHOWN]
         faults = [fault for one in channels for fault in draft.faults(one, row.brand_id)]
+        slots = row.slots.select_related("publication", "account__brand").order_by("at", "id")
+        alike = dict.fromkeys(words for one in slots for words in repeats.of_slot(one, draft))
         return [
             *(posts or [(_("Content"), lines(draft.kept()))]),
             (_("Problems"), "\n".join(one.message for one in faults)),
+            (_("Warnings"), "\n".join(alike)),
             (_("Changes since the version before"), _changes(row)),
             (
                 _("Decisions"),

@@ -75,6 +75,10 @@ section.does(
     show=lambda who, target, result: shown(Asset.objects.get(pk=target)),
 )  # fmt: skip
 section.does(
+    "asset.describe", "/assets/{uuid:asset_id}/describe", "asset_describe", answer=AssetOut,
+    show=lambda who, target, result: shown(Asset.objects.get(pk=target)),
+)  # fmt: skip
+section.does(
     "asset.fetch", "/assets/fetch", "asset_fetch", answer={201: AssetOut},
     show=lambda who, target, result: shown(Asset.objects.get(pk=result)),
 )  # fmt: skip

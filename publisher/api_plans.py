@@ -3,180 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Schema, Status
-from pydantic import AwareDatetime
+from ninja import Query, Status
 
-from jobs.api import In, Problem, auth, paging
-from publisher import plan_verbs, plans, verbs
+from jobs.api import Problem, auth, paging
+from publisher import plan_verbs, plans, repeats, verbs
 from publisher.api import problem_of, section, within
+from publisher.drafts import Draft
 from publisher.errors import Refused
 from publisher.models import Approval, Comment, Plan, PlanVersion, Slot
-
-State = Literal["draft", "ready", "approved", "scheduled", "published", "failed"]
-
-
-class SlotIn(In):
-    """When the plan is to appear on an account."""
-
-    channel: str = Field(max_length=100)
-    at: str = Field(min_length=1, max_length=40)
-    """With an offset, or a local time of the zone."""
-    account: UUID | None = None
-    zone: str = Field("", max_length=64)
-    """By default, that of the brand."""
-    publish_until: AwareDatetime | None = None
-
-
-class PlanIn(In):
-    """A post for one or more channels."""
-
-    brand: str = Field(min_length=1, max_length=60)
-    title: str = Field(min_length=1, max_length=150)
-    content: dict[str, Any] = Field(default_factory=dict)
-    """As the payload of a post, with ``overrides`` by channel."""
-    template: UUID | None = None
-    """Of the brand; the content replaces what it gives of the template's."""
-    slots: list[SlotIn] = Field(default_factory=list, max_length=plans.MOST_SLOTS)
-
-
-class PlanChange(In):
-    """A new title, or a new content in place of the current one."""
-
-    title: str | None = Field(None, min_length=1, max_length=150)
-    content: dict[str, Any] | None = None
-
-
-class SlotOut(Schema):
-    """A slot, and the publication that it has led to."""
-
-    id: UUID
-    channel: str
-    account: UUID
-    at: datetime
-    local_time: str
-    zone: str
-    publish_until: datetime | None
-    warning: Literal["", "skipped", "doubled"]
-    publication: UUID | None
-    status: str
-    """Of its publication; empty without one."""
-    url: str
-
-
-class PlanOut(Schema):
-    """A plan."""
-
-    id: UUID
-    brand: str
-    title: str
-    status: State
-    version: int
-    content: dict[str, Any]
-    slots: list[SlotOut]
-    created_by: str
-    created_at: datetime
-
-
-class PlanSummary(Schema):
-    """A plan in a list."""
-
-    id: UUID
-    brand: str
-    title: str
-    status: State
-    version: int
-    created_at: datetime
-
-
-class PlanPage(Schema):
-    """A page of plans, newest first."""
-
-    data: list[PlanSummary]
-    page: paging.PageOut
-
-
-class PlanFilters(Schema):
-    """Filters of the list."""
-
-    status: State | None = None
-    brand: str | None = Field(None, max_length=60)
-
-
-class VersionOut(Schema):
-    """A version of the content of a plan."""
-
-    number: int
-    content: dict[str, Any]
-    by: str
-    at: datetime
-
-
-class VersionsOut(Schema):
-    """The versions of a plan, newest first."""
-
-    data: list[VersionOut]
-
-
-class ApprovalIn(In):
-    """A decision about a plan."""
-
-    decision: Literal["approved", "rejected"] = "approved"
-    note: str = Field("", max_length=5000)
-    version: int | None = Field(None, ge=1)
-    """The version that was read; another one is refused."""
-
-
-class ApprovalOut(Schema):
-    """A decision about a version of a plan."""
-
-    version: int
-    decision: Literal["approved", "rejected"]
-    note: str
-    by: str
-    at: datetime
-    voided_at: datetime | None
-
-
-class ApprovalsOut(Schema):
-    """The decisions about a plan, newest first."""
-
-    data: list[ApprovalOut]
-
-
-class StatusIn(In):
-    """The next status of a plan."""
-
-    status: Literal["draft", "ready", "approved", "scheduled"]
-    reason: str = Field("asked by API", min_length=1, max_length=500)
-
-
-class CommentIn(In):
-    """A comment."""
-
-    body: str = Field(min_length=1, max_length=5000)
-
-
-class CommentOut(Schema):
-    """A comment on a plan, with the members that it mentions."""
-
-    id: int
-    body: str
-    mentions: list[str]
-    by: str
-    at: datetime
-
-
-class CommentPage(Schema):
-    """The comments on a plan, oldest first."""
-
-    data: list[CommentOut]
-
+from publisher.plan_schemas import (
+    ApprovalIn,
+    ApprovalsOut,
+    CommentIn,
+    CommentOut,
+    CommentPage,
+    PlanChange,
+    PlanFilters,
+    PlanIn,
+    PlanOut,
+    PlanPage,
+    StatusIn,
+    VersionsOut,
+)
 
 LISTED = 500
 """At most so many versions, approvals or comments are listed."""
@@ -305,10 +158,20 @@ def plan_comment_add(request: HttpRequest, plan_id: UUID, body: CommentIn) -> An
     return Status(201, _comment(Comment.objects.get(pk=made)))
 
 
+for _verb in ("submit", "reject", "reopen", "schedule", "add_slot"):
+    section.does(
+        f"plan.{_verb}", f"/plans/{{uuid:plan_id}}/{_verb.replace('_', '-')}", f"plan_{_verb}",
+        answer=PlanOut, show=lambda who, target, result: shown(_plan(target)),
+    )  # fmt: skip
 section.does(
-    "plan.schedule", "/plans/{uuid:plan_id}/schedule", "plan_schedule", answer=PlanOut,
-    show=lambda who, target, result: shown(_plan(target)),
+    "plan.copy", "/plans/{uuid:plan_id}/copy", "plan_copy", answer={201: PlanOut},
+    show=lambda who, target, result: shown(_plan(result)),
 )  # fmt: skip
+for _verb in ("move", "remove"):
+    section.does(
+        f"slot.{_verb}", f"/slots/{{uuid:slot_id}}/{_verb}", f"slot_{_verb}",
+        answer=PlanOut, show=lambda who, target, result: shown(_plan(result)),
+    )  # fmt: skip
 
 
 def _comment(row: Comment) -> dict[str, Any]:
@@ -341,18 +204,20 @@ def _summary(row: Plan) -> dict[str, Any]:
 
 def shown(row: Plan) -> dict[str, Any]:
     """Return a plan for an answer."""
-    slots = row.slots.select_related("publication").order_by("at", "id")
+    slots = row.slots.select_related("publication", "account__brand").order_by("at", "id")
+    draft = plans.draft_of(row)
     return {
-        **_summary(row), "content": plans.current(row).content, "created_by": row.created_by,
-        "slots": [_slot(one) for one in slots],
+        **_summary(row), "content": draft.kept(), "created_by": row.created_by,
+        "slots": [_slot(one, draft) for one in slots],
     }  # fmt: skip
 
 
-def _slot(row: Slot) -> dict[str, Any]:
+def _slot(row: Slot, draft: Draft) -> dict[str, Any]:
     post = row.publication
     return {
         "id": row.pk, "channel": row.channel, "account": row.account_id, "at": row.at,
         "local_time": row.local_time, "zone": row.zone, "publish_until": row.publish_until,
-        "warning": row.note, "publication": row.publication_id,
-        "status": post.status if post else "", "url": post.url if post else "",
+        "warning": row.note, "warnings": repeats.of_slot(row, draft),
+        "publication": row.publication_id, "status": post.status if post else "",
+        "url": post.url if post else "",
     }  # fmt: skip

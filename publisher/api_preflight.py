@@ -21,6 +21,8 @@ class PreflightIn(In):
     brand: str = Field(min_length=1, max_length=60)
     content: dict[str, Any]
     channels: list[str] = Field(min_length=1, max_length=len(Channel))
+    at: str = Field("", max_length=40)
+    """When it is to appear, as that of a slot: posts in the same hour are warned of."""
 
 
 class PreflightCheckOut(Schema):
@@ -60,7 +62,7 @@ def preflight_of(request: HttpRequest, body: PreflightIn) -> Any:
     if brand is None:
         raise Problem(404, "not-found", "there is no such brand")
     try:
-        found = preflight.look(brand, drafts.read(body.content), body.channels)
+        found = preflight.look(brand, drafts.read(body.content), body.channels, body.at)
     except Refused as error:
         raise problem_of(error) from None
     return {"blocked": any(one.blocked for one in found), "channels": found}

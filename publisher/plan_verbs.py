@@ -295,19 +295,21 @@ def comment(
 
 
 @verb("slot.move", on=SLOT, permission=SCHEDULE_PLAN)
-def move_slot(slot_id: UUID, at: At, *, by: By, zone: Zone = "") -> None:
+def move_slot(slot_id: UUID, at: At, *, by: By, zone: Zone = "") -> UUID:
     """Move a slot to another time; the approval stays."""
     with on_slot(move_slot, slot_id, "editor", by=by) as (act, plan, slot):
         plans.move_slot(plan, slot, at, by=str(by), zone=zone)
         if slot.note:
             act.note(warning=slot.note)
+    return plan.pk
 
 
 @verb("slot.remove", on=SLOT, permission=SCHEDULE_PLAN)
-def remove_slot(slot_id: UUID, *, by: By) -> None:
+def remove_slot(slot_id: UUID, *, by: By) -> UUID:
     """Remove a slot from its plan; a post that waits is cancelled."""
     with on_slot(remove_slot, slot_id, "editor", by=by) as (_act, plan, slot):
         plans.remove_slot(plan, slot, by=str(by))
+    return plan.pk
 
 
 User = Annotated[str, Field(min_length=1, max_length=150, description="name of the user")]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from publisher import assets, connectors, services
+from publisher import assets, connectors, localtime, repeats, services
 from publisher.connectors import facebook, google_business, instagram, tiktok, youtube
 from publisher.content import Content
 from publisher.drafts import LEFT_OUT, Draft
-from publisher.models import Asset, Brand, Channel
+from publisher.models import Account, Asset, Brand, Channel
 
 FAILURE, WARNING = 25, 10
 NEAR = 0.8
@@ -57,19 +58,24 @@ class Seen:
         return max(100 - lost, 0)
 
 
-def look(brand: Brand, draft: Draft, names: Iterable[str]) -> list[Seen]:
-    """Return what each channel would make of a post; raise Refused for an unknown channel."""
+def look(brand: Brand, draft: Draft, names: Iterable[str], at: str = "") -> list[Seen]:
+    """Return what each channel would make of a post at a time.
+
+    Raises Refused for an unknown channel, and for a time that is none.
+    """
     channels = dict.fromkeys(services.channel_of(name) for name in names)
-    return [_look(brand, draft, channel) for channel in channels]
+    moment = localtime.read(at, brand.time_zone).at if at else None
+    return [_look(brand, draft, channel, moment) for channel in channels]
 
 
-def _look(brand: Brand, draft: Draft, channel: str) -> Seen:
+def _look(brand: Brand, draft: Draft, channel: str, at: datetime | None) -> Seen:
     post = draft.on(channel).filled()
     failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand.pk)]
     seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
     if not failures:
         post = assets.bound(brand.pk, post, channel)
         seen.checks += _warnings(draft, post, channel)
+        seen.checks += _alike(brand, post, channel, at)
         seen.preview = connectors.of(channel).preview(post)
     return seen
 
@@ -93,6 +99,16 @@ def _warnings(draft: Draft, post: Content, channel: str) -> list[Check]:
     if limit is not None and length(channel, post) > NEAR * limit:
         found.append(Check("warning", "/content/caption", f"is close to the limit of {limit}"))
     return found + _of_media(post, channel)
+
+
+def _alike(brand: Brand, post: Content, channel: str, at: datetime | None) -> list[Check]:
+    """Return what posts of the brand's accounts on the channel have in common with this one."""
+    accounts = Account.objects.filter(brand=brand, channel=channel).select_related("brand")
+    return [
+        Check("warning", "/content/caption" if found.what == "text" else "/at", found.words)
+        for account in accounts.exclude(status=Account.Status.DISABLED)
+        for found in repeats.warnings(account, post.caption, at)
+    ]
 
 
 def _of_media(post: Content, channel: str) -> list[Check]:

@@ -3,8 +3,10 @@
 from jobs.api import add_rest, build_api
 from publisher import (
     api_assets,  # noqa: F401  operations of the same section
+    api_jobs,  # noqa: F401
     api_plans,  # noqa: F401
     api_preflight,  # noqa: F401
+    api_status,  # noqa: F401
     api_templates,  # noqa: F401
 )
 from publisher.api import section

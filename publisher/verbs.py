@@ -150,7 +150,7 @@ def cancel(publication_id: UUID, *, by: By, reason: str) -> None:
 
 
 @verb("publication.move", on=PUBLICATION, permission=SCHEDULE)
-def move(publication_id: UUID, at: datetime, *, by: By, reason: str = "") -> None:
+def move(publication_id: UUID, at: datetime, *, by: By, reason: str = "") -> UUID:
     """Move a planned publication to another time, or back."""
     with acting(move, publication_id, by=by, reason=reason):
         row = PUBLICATION.locked(publication_id)
@@ -165,7 +165,8 @@ def move(publication_id: UUID, at: datetime, *, by: By, reason: str = "") -> Non
         # Moving needs no permission to cancel: the post stays scheduled.
         services.cancel(row, by=str(by), reason=reason or "moved")
         post = Content.model_validate(row.content)
-        services.schedule(Account.objects.select_related("brand").get(pk=row.account_id), post, at)
+        account = Account.objects.select_related("brand").get(pk=row.account_id)
+        return services.schedule(account, post, at).row.pk
 
 
 @verb("account.schedule", on=ACCOUNT, permission=SCHEDULE)
@@ -180,7 +181,7 @@ def schedule(
     image: Annotated[str, Field(max_length=2000, description="address of an image")] = "",
     video: Annotated[str, Field(max_length=2000, description="address of a video")] = "",
     first_comment: Annotated[str, Field(max_length=2200, description="on Instagram")] = "",
-) -> None:
+) -> UUID:
     """Schedule a post; the same text at the same time is one post, however often it is asked."""
     with acting(schedule, account_id, by=by) as act:
         row = Account.objects.select_related("brand").get(pk=ACCOUNT.locked(account_id).pk)
@@ -196,6 +197,7 @@ def schedule(
         )  # fmt: skip
         made = services.schedule(row, post, at)
         act.note(publication=str(made.row.pk))
+    return made.row.pk
 
 
 @verb("account.reconnect", on=ACCOUNT, permission=MANAGE_ACCOUNT, group="administrator")

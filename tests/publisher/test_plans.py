@@ -161,7 +161,7 @@ def test_what_has_appeared_is_closed(accounts: dict[str, Account], standin: Stan
     finish(datetime(2031, 5, 1, 8, tzinfo=UTC))
     assert status_of(plan_id) == "scheduled"
     closed = slot_of(plan_id)
-    acts: list[Callable[[], None]] = [
+    acts: list[Callable[[], object]] = [
         lambda: plan_verbs.move_slot(closed.pk, "2031-05-03T10:00", by="ada"),
         lambda: plan_verbs.remove_slot(closed.pk, by="ada"),
     ]

@@ -1,0 +1,330 @@
+"""The operations of posts: accept one, ask whether a time would work, list, and replay."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Schema, Status
+from pydantic import AwareDatetime, ValidationError
+
+from jobs.api import In, Problem, auth, paging
+from jobs.verbs import permissions
+from publisher import repeats, services, times, verbs
+from publisher.api import accounts_of, problem_of, section, within
+from publisher.content import Content
+from publisher.errors import Fault, Refused
+from publisher.models import Publication
+
+BULK = 100
+
+
+def _schema() -> dict[str, Any]:
+    """Return the schema of a payload, without references."""
+    found = Content.model_json_schema()
+    found["properties"]["media"]["items"] = found.pop("$defs")["Media"]
+    return found
+
+
+class PostIn(In):
+    """A post for a channel."""
+
+    channel: str = Field(max_length=100)
+    payload: dict[str, Any] = Field(json_schema_extra=_schema())
+    run_at: AwareDatetime | None = None
+    publish_until: AwareDatetime | None = None
+    idempotency_key: str = Field("", max_length=services.KEY_LIMIT)
+    brand: str | None = Field(None, max_length=60)
+    """The slug of the brand; may be left out where there is one."""
+    account: UUID | None = None
+
+
+class TestIn(In):
+    """A channel and a time."""
+
+    channel: str = Field(max_length=100)
+    run_at: AwareDatetime | None = None
+    brand: str | None = Field(None, max_length=60)
+    account: UUID | None = None
+
+
+class BulkIn(In):
+    """Several posts; each is accepted or refused on its own."""
+
+    jobs: list[PostIn] = Field(min_length=1, max_length=BULK)
+
+
+class PublicationOut(Schema):
+    """A publication."""
+
+    id: UUID
+    brand: str
+    account: UUID
+    channel: str
+    type: Literal["publish", "ig_first_comment"]
+    status: Literal["pending", "running", "completed", "failed"]
+    reason: Literal["", "exhausted", "permanent", "expired", "cancelled", "in_doubt"]
+    attempts: int
+    error: str
+    idempotency_key: str
+    remote_id: str
+    url: str
+    parent: UUID | None
+    scheduled_at: datetime
+    run_at: datetime
+    publish_until: datetime
+    created_at: datetime
+
+
+class PublicationMadeOut(PublicationOut):
+    """A new publication."""
+
+    warnings: list[str]
+    """What other posts of the account have in common with it: their text, or their hour."""
+
+
+class PublicationPreviewOut(Schema):
+    """A post as its channel would get it; nothing was stored."""
+
+    preview: Literal[True] = True
+    normalized: dict[str, Any]
+
+
+class PublicationPage(Schema):
+    """A page of publications, newest first."""
+
+    data: list[PublicationOut]
+    page: paging.PageOut
+
+
+class RunnableOut(Schema):
+    """Whether a post could run at a time."""
+
+    runnable: bool
+    in_blackout: bool
+    has_collision: bool
+    next_possible: datetime | None
+
+
+class BulkItem(Schema):
+    """What became of one of several posts."""
+
+    id: UUID | None = None
+    created: bool = False
+    code: str = ""
+    errors: list[dict[str, str]] = []
+    warnings: list[str] = []
+
+
+class PublicationBulkOut(Schema):
+    """What became of several posts, in their order."""
+
+    items: list[BulkItem]
+
+
+class PublicationReplayIn(In):
+    """The reason for a replay."""
+
+    reason: str = Field(default="asked by API", min_length=1, max_length=500)
+
+
+class PublicationFilters(Schema):
+    """PublicationFilters of the list."""
+
+    status: Literal["pending", "running", "completed", "failed"] | None = None
+    channel: str | None = Field(None, max_length=64)
+    search: str | None = Field(None, min_length=1, max_length=191)
+    """A whole idempotency key, or a part of an error."""
+
+
+@section.post("/jobs", "publisher_job_create", needs=permissions.ENQUEUE_JOB,
+    answer={200: PublicationOut | PublicationPreviewOut, 201: PublicationMadeOut},
+)  # fmt: skip
+def job_create(request: HttpRequest, body: PostIn) -> Any:
+    """Accept a post; 200 with the publication that has the key, where there is one."""
+    try:
+        made = _create(request, body)
+    except Refused as error:
+        raise problem_of(error) from None
+    if isinstance(made, dict):
+        return Status(200, made)
+    return Status(201, _made(made.row)) if made.is_new else Status(200, shown(made.row))
+
+
+def _made(row: Publication) -> dict[str, Any]:
+    """Return a new publication for an answer, with what is alike."""
+    return {**shown(row), "warnings": _warnings(row)}
+
+
+def _warnings(row: Publication) -> list[str]:
+    text = str(row.content.get("caption", ""))
+    found = repeats.warnings(row.account, text, row.scheduled_at, post=row.pk)
+    return [one.words for one in found]
+
+
+@section.post("/jobs/test", "publisher_job_test", needs=permissions.VIEW_JOB,
+    answer=RunnableOut,
+)  # fmt: skip
+def job_test(request: HttpRequest, body: TestIn) -> Any:
+    """Test whether a post could run at a time; nothing is stored."""
+    try:
+        channel = services.channel_of(body.channel)
+        account = services.account_of(accounts_of(request), channel, body.brand, body.account)
+        return times.test(account, body.run_at)
+    except Refused as error:
+        raise problem_of(error) from None
+
+
+@section.post("/jobs/bulk", "publisher_job_bulk", needs=permissions.ENQUEUE_JOB,
+    answer=PublicationBulkOut,
+)  # fmt: skip
+def job_bulk(request: HttpRequest, body: BulkIn) -> Any:
+    """Accept several posts, each on its own."""
+    return {"items": [_item(request, one) for one in body.jobs]}
+
+
+def _item(request: HttpRequest, post: PostIn) -> dict[str, Any]:
+    try:
+        made = _create(request, post)
+    except Refused as error:
+        faults = [{"pointer": f"/{f.field}", "message": f.message} for f in error.faults]
+        return {"code": error.code, "errors": faults}
+    if isinstance(made, dict):
+        return {}
+    warnings = _warnings(made.row) if made.is_new else []
+    return {"id": made.row.pk, "created": made.is_new, "warnings": warnings}
+
+
+@section.get("/jobs", "publisher_job_list", needs=permissions.VIEW_JOB,
+    answer=PublicationPage,
+)  # fmt: skip
+def job_list(
+    request: HttpRequest,
+    response: HttpResponse,
+    filters: Query[PublicationFilters],
+    wanted: Query[paging.PageIn],
+) -> Any:
+    """List publications, newest first."""
+    asked = filters.model_dump(exclude_none=True)
+    rows = _publications(request)
+    if filters.status is not None:
+        rows = rows.filter(status=filters.status)
+    if filters.channel is not None:
+        rows = rows.filter(channel=filters.channel)
+    if filters.search is not None:
+        rows = rows.filter(key=filters.search) | rows.filter(error__icontains=filters.search)
+    found = paging.page(request, response, rows, wanted, moment="scheduled_at", filters=asked)
+    return {**found, "data": [shown(row) for row in found["data"]]}
+
+
+@section.get("/jobs/{uuid:job_id}", "publisher_job_get", needs=permissions.VIEW_JOB,
+    answer=PublicationOut,
+)  # fmt: skip
+def job_get(request: HttpRequest, job_id: UUID) -> Any:
+    """Get a publication."""
+    return shown(_found(request, job_id))
+
+
+@section.post("/jobs/{uuid:job_id}/replay", "publisher_job_replay",
+    verb="publication.replay", answer=PublicationOut,
+)  # fmt: skip
+def job_replay(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | None = None) -> Any:
+    _found(request, job_id)
+    try:
+        verbs.replay(job_id, by=auth.who(request), reason=(body or PublicationReplayIn()).reason)
+    except Refused as error:
+        raise problem_of(error) from None
+    return shown(_found(request, job_id))
+
+
+for _verb in ("settle", "cancel"):
+    section.does(
+        f"publication.{_verb}", f"/publications/{{uuid:publication_id}}/{_verb}",
+        f"publication_{_verb}", answer=PublicationOut,
+        show=lambda who, target, result: shown(_row(target)),
+    )  # fmt: skip
+section.does(
+    "publication.move", "/publications/{uuid:publication_id}/move", "publication_move",
+    answer=PublicationMadeOut, show=lambda who, target, result: _made(_row(result)),
+)  # fmt: skip
+section.does(
+    "account.schedule", "/accounts/{uuid:account_id}/schedule", "account_schedule",
+    answer=PublicationMadeOut, show=lambda who, target, result: _made(_row(result)),
+)  # fmt: skip
+
+
+@section.get("/dlq", "publisher_dlq_list", needs=permissions.VIEW_JOB,
+    answer=PublicationPage,
+)  # fmt: skip
+def dlq_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.PageIn]) -> Any:
+    """List publications that have failed and were not cancelled, newest first."""
+    rows = _publications(request).filter(status=Publication.Status.FAILED)
+    rows = rows.exclude(reason=Publication.Reason.CANCELLED)
+    found = paging.page(request, response, rows, wanted, moment="scheduled_at")
+    return {**found, "data": [shown(row) for row in found["data"]]}
+
+
+@section.post("/dlq/{uuid:job_id}/retry", "publisher_dlq_retry", needs=permissions.RETRY_JOB,
+    answer=PublicationOut,
+)  # fmt: skip
+def dlq_retry(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | None = None) -> Any:
+    """Run a failed publication again, under its own key: it cannot appear twice."""
+    _found(request, job_id)
+    try:
+        verbs.replay(job_id, by=auth.who(request), reason=(body or PublicationReplayIn()).reason)
+    except Refused as error:
+        raise problem_of(error) from None
+    return shown(_found(request, job_id))
+
+
+def _create(request: HttpRequest, body: PostIn) -> services.Enqueued | dict[str, Any]:
+    channel = services.channel_of(body.channel)
+    post = _content(body.payload)
+    if post.preview:
+        return {"preview": True, "normalized": services.preview(channel, post)}
+    account = services.account_of(accounts_of(request), channel, body.brand, body.account)
+    return services.enqueue(
+        account, post, run_at=body.run_at, publish_until=body.publish_until,
+        idempotency_key=body.idempotency_key,
+    )  # fmt: skip
+
+
+def _content(raw: dict[str, Any]) -> Content:
+    try:
+        return Content.model_validate(raw)
+    except ValidationError as error:
+        faults = (
+            Fault("/".join(["payload", *map(str, one["loc"])]), one["msg"])
+            for one in error.errors(include_input=False, include_url=False)[:20]
+        )
+        raise Refused(services.INVALID_JOB, *faults) from None
+
+
+def _found(request: HttpRequest, job_id: UUID) -> Publication:
+    row = _publications(request).filter(pk=job_id).first()
+    if row is None:
+        raise Problem(404, "not-found", "there is no such publication")
+    return row
+
+
+def _row(publication_id: Any) -> Publication:
+    return Publication.objects.select_related("account__brand").get(pk=publication_id)
+
+
+def _publications(request: HttpRequest) -> QuerySet[Publication]:
+    return within(request, Publication.objects.select_related("brand"))
+
+
+def shown(row: Publication) -> dict[str, Any]:
+    """Return a publication for an answer."""
+    return {
+        "id": row.pk, "brand": row.tenant.removeprefix("brand:"), "account": row.account_id,
+        "channel": row.channel, "type": row.type, "status": row.status, "reason": row.reason,
+        "attempts": row.attempts, "error": row.error, "idempotency_key": row.key,
+        "remote_id": row.remote_id, "url": row.url, "parent": row.parent_id,
+        "scheduled_at": row.scheduled_at, "run_at": row.run_at,
+        "publish_until": row.publish_until, "created_at": row.created_at,
+    }  # fmt: skip
