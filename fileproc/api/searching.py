@@ -1,0 +1,55 @@
+"""Searches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Field, Query
+
+from fileproc import schemas
+from fileproc.api.base import Owned, on
+from fileproc.errors import Refused
+from fileproc.login import owner_of
+from fileproc.services import search
+from fileproc.verbs import VIEW_FILE
+
+
+def _search(request: HttpRequest, body: schemas.SearchIn) -> dict[str, Any]:
+    metadata = None if body.metadata is None else json.dumps(body.metadata)
+    if metadata is not None and "\\u0000" in metadata:
+        raise Refused("INVALID_REQUEST", "must not contain NUL", "metadata")
+    found = search.search(
+        owner_of(request, body.owner), body.q, mode=body.mode, batch_id=body.batchId,
+        folder_id=body.folderId, neighbours=body.neighbours,
+        type=body.type.replace("\x00", ""), metadata=metadata, limit=body.limit,
+        min_score=body.minScore,
+    )  # fmt: skip
+    return {"mode": found.mode, "hits": [schemas.of_hit(hit) for hit in found.hits]}
+
+
+class SearchQuery(Owned):
+    """A search in the address."""
+
+    q: str = Field(max_length=4000)
+    mode: str = "hybrid"
+    batchId: UUID | None = None
+    folderId: UUID | None = None
+    type: str = Field("", max_length=20)
+    limit: int = Field(10, ge=1, le=50)
+    neighbours: int = Field(0, ge=0, le=search.NEIGHBOURS)
+    minScore: float = Field(0.0, ge=0, le=1)
+
+
+@on("GET", "/search", "upload_search", VIEW_FILE, schemas.SearchOut)
+def search_get(request: HttpRequest, asked: Query[SearchQuery]) -> Any:
+    """Search documents by words and by meaning."""
+    return _search(request, schemas.SearchIn(**asked.model_dump()))
+
+
+@on("POST", "/search", "upload_search_post", VIEW_FILE, schemas.SearchOut)
+def search_post(request: HttpRequest, body: schemas.SearchIn) -> Any:
+    """Search documents by words and by meaning; the question is in no address."""
+    return _search(request, body)
