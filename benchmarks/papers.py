@@ -33,14 +33,14 @@ def text(number: int, words: int = 120) -> str:
 
 def uploaded(count: int, mark: str) -> tuple[Any, list[Any]]:
     """A batch of small files that are in the store."""
-    from fileproc.services import batches
+    from fileproc.services import announcing, batches
     from jobs import blobs
 
     files = []
     batch = batches.create(OWNER, count)
     for n in range(count):
         data = f"{mark} {text(n)}".encode()
-        made = batches.register(OWNER, batch.pk, batches.Announced(f"{mark}-{n}.txt", len(data)))
+        made = batches.register(OWNER, batch.pk, announcing.Announced(f"{mark}-{n}.txt", len(data)))
         assert made.file is not None
         blobs.store().write(made.file.blob_key, data)
         files.append(made.file)

@@ -20,7 +20,7 @@ from fileproc import verbs
 from fileproc.errors import MESSAGES
 from fileproc.models import Batch, BatchStatus, File, FileStatus, Quota, StageRun
 from fileproc.permissions import QUEUES
-from fileproc.services import batches
+from fileproc.services import quotas
 from fileproc.verbs import VIEW_BATCH, VIEW_FILE
 from jobs.admin import (
     Act,
@@ -141,6 +141,11 @@ class FileAdmin(OwnedAdmin):
             lambda r, f, g: _do(verbs.retry, r, f, g, _("The document is retried.")),
             lambda r, f: "" if f.status == FileStatus.FAILED else _("It has not failed."),
             tone="primary", verb="document.retry"),
+        Act("reprocess", gettext_lazy("Reprocess…"),
+            lambda r, f, g: _do(verbs.reprocess, r, f, g, _("The document is processed again.")),
+            lambda r, f: "" if f.status == FileStatus.READY else _("It is not ready."),
+            lambda r, f: [_("Searches find its present text until the new one is there.")],
+            verb="document.reprocess"),
         Act("show", gettext_lazy("Show text…"), _shown,
             lambda r, f: "" if f.content_id else _("It has no text yet."),
             lambda r, f: [_("The beginning of the text is shown once.")], verb="document.show"),
@@ -155,7 +160,7 @@ class FileAdmin(OwnedAdmin):
     audit_kind = "document"
 
     def rows(self, request: HttpRequest) -> Any:
-        return super().rows(request).filter(deleted_at__isnull=True)
+        return super().rows(request).filter(deleted_at__isnull=True, is_draft=False)
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (
@@ -169,10 +174,13 @@ class FileAdmin(OwnedAdmin):
     def facts(self, request: HttpRequest, row: File) -> Sequence[tuple[Any, Any]]:
         upload = reverse("admin:fileproc_batch_change", args=[row.batch_id])
         error = f"{row.error_code}: {MESSAGES.get(row.error_code, '')}" if row.error_code else "—"
+        draft = row.draft()
         return [
             (_("Owner"), row.owner), (_("Folder"), row.path or "—"),
             (_("Size"), filesizeformat(row.size)), (_("Type"), row.type or "—"),
             (_("Chunks"), row.chunk_count), (_("Error"), error),
+            (_("Generation"), row.generation),
+            *([(_("Next generation"), _next_generation(draft))] if draft is not None else []),
             (_("Isolation"), row.isolation or "—"),
             (_("Warnings"), "; ".join(row.warnings) or "—"),
             (_("Upload"), format_html('<a href="{}">{}</a>', upload, row.batch_id)),
@@ -189,12 +197,15 @@ def _do(function: Any, request: HttpRequest, row: File, given: dict[str, Any], d
 
 
 def _stages(row: File) -> SafeString:
-    runs = row.runs.order_by("pk")
     return format_html_join(
         SafeString("<br>"), '<a href="{}">{}</a> {} {} ({})',
         ((reverse("admin:jobs_job_change", args=[run.job_id]), run.stage, run.outcome or "…",
-          run.error_code, run.attempts) for run in runs),
+          run.error_code, run.attempts) for run in row.all_runs()),
     )  # fmt: skip
+
+
+def _next_generation(draft: File) -> str:
+    return f"{FileStatus(draft.status).label} {draft.error_code}".rstrip()
 
 
 @admin.register(Quota)
@@ -222,9 +233,9 @@ class QuotaAdmin(OwnedAdmin):
     def facts(self, request: HttpRequest, row: Quota) -> Sequence[tuple[Any, Any]]:
         return [
             (_("Bytes"), _limit(row.bytes_limit)),
-            (_("Used"), filesizeformat(batches.used_bytes(row.owner))),
+            (_("Used"), filesizeformat(quotas.used_bytes(row.owner))),
             (_("Open uploads"), _limit(row.batches_limit)),
-            (_("Open now"), batches.open_batches(row.owner)),
+            (_("Open now"), quotas.open_batches(row.owner)),
         ]
 
     def look(self, row: Quota) -> str:
@@ -242,6 +253,6 @@ def document(request: HttpRequest, job: jobs.Job) -> str:
     who = principal(request)
     if run is None or run.file.deleted_at or not who.scope.covers(run.file.owner):
         return ""
-    url = reverse("admin:fileproc_file_change", args=[run.file_id])
+    url = reverse("admin:fileproc_file_change", args=[run.file.shown_id])
     label = FileStatus(run.file.status).label
     return format_html('<a href="{}">{}</a> {}', url, run.file.name, label)

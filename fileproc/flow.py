@@ -79,9 +79,10 @@ def _can_retry(file: File, run: StageRun) -> bool:
 def cancel(files: Sequence[File], *, by: str) -> int:
     """Cancel the jobs of the files that have not ended; return how many there were.
 
+    A job whose stage is done ends by itself.
     To be called without a lock on the files: a worker that holds a job may wait for them.
     """
-    ids = StageRun.objects.filter(file__in=files).values("job_id")
+    ids = StageRun.objects.filter(file__in=files).exclude(outcome="done").values("job_id")
     found = list(
         Job.objects.filter(pk__in=ids, state__in=UNFINISHED).order_by("-created_at", "-pk")
         .values_list("pk", flat=True)

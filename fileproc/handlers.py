@@ -82,20 +82,21 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
     file = stages.begin(ctx, payload.file_id, Stage.EXTRACT)
     if file is None:
         return "nothing to do"
-    if stages.was_read(file) and stages.claim(ctx, file, file.sha256) is None:
-        return "equal to another file"
+    if stages.was_read(file):
+        content = stages.claim(ctx, file, file.sha256)
+        if content is None or content.text:
+            return _reuse(ctx, file, content)
     try:
         with extraction.copy(file) as copied:
             content = stages.claim(ctx, file, copied.sha256)
-            if content is None:
-                return "equal to another file"
+            if content is None or content.text:
+                return _reuse(ctx, file, content)
             ctx.checkpoint()
             found = extraction.read(ctx, copied.path, file.name)
     except FileError as error:
         raise stages.surrender(ctx, error, release=file) from None
 
     def write() -> dict[str, Any]:
-        Chunk.objects.filter(content=content).delete()
         Content.objects.filter(pk=content.pk).update(
             type=found.type, text=found.text, pages=found.pages, headings=found.headings,
             is_table=found.is_table, warnings=found.warnings,
@@ -106,6 +107,15 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
     return found.type
 
 
+def _reuse(ctx: jobs.Context, file: File, content: Content | None) -> str:
+    """Go on with the text that an equal file, or an earlier attempt, has left."""
+    if content is None:
+        return "equal to another file"
+    fields = {"type": content.type, "warnings": content.warnings}
+    stages.finish(ctx, file, lambda: fields, [FileStatus.CHUNKING])
+    return f"{content.type}, read before"
+
+
 @jobs.handler(Chunking, **_options("chunk", 3, 60))
 def chunk(ctx: jobs.Context, payload: Chunking) -> str:
     """Cut the text of a file into chunks."""
@@ -113,6 +123,9 @@ def chunk(ctx: jobs.Context, payload: Chunking) -> str:
     content = None if file is None else _content(ctx, file)
     if file is None or content is None:
         return "nothing to do"
+    if count := content.chunks.count():
+        stages.finish(ctx, file, lambda: {"chunk_count": count}, [FileStatus.EMBEDDING])
+        return f"{count} chunks, cut before"
     batch = file.batch
     size, overlap = embedding.chunk_size(batch.chunk_tokens, batch.chunk_overlap)
     try:
@@ -136,8 +149,6 @@ def chunk(ctx: jobs.Context, payload: Chunking) -> str:
     ]  # fmt: skip
 
     def write() -> dict[str, Any]:
-        vectors.delete_of(content.pk)
-        Chunk.objects.filter(content=content).delete()
         Chunk.objects.bulk_create(rows, batch_size=500)
         return {"chunk_count": len(rows)}
 
@@ -158,6 +169,8 @@ def embed(ctx: jobs.Context, payload: Embed) -> str:
         return "nothing to do"
     model = embedding.model()
     chunks = list(content.chunks.order_by("number").values_list("pk", "sha256", "text"))
+    if not chunks:
+        raise stages.surrender(ctx, FileError("INTERNAL_ERROR"), release=file)
     found: dict[str, bytes] = {}
     if model:
         try:
@@ -315,7 +328,7 @@ def _stalled(event: events.Event) -> None:
     ).first()  # fmt: skip
     if run is not None:
         told = {
-            "fileId": str(run.file_id), "batchId": str(run.file.batch_id),
+            "fileId": str(run.file.shown_id), "batchId": str(run.file.batch_id),
             "stage": states.STATE_OF[Stage(run.stage)].value, "retryCount": run.attempts,
         }  # fmt: skip
         key = f"batch:{run.file.batch_id}"

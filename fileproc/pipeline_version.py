@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from fileproc import embedding, languages
-from fileproc.models import Batch
+from fileproc import embedding
+from fileproc.models import Batch, Stage
 
 EXTRACTOR = 1
 """To be raised when the same bytes would yield another text."""
@@ -14,7 +14,14 @@ EXTRACTOR = 1
 def of(batch: Batch) -> str:
     """Return the version of the pipeline for a batch, as it is set up now."""
     size, overlap = embedding.chunk_size(batch.chunk_tokens, batch.chunk_overlap)
-    parts: tuple[object, ...] = (EXTRACTOR, size, overlap, embedding.model())
-    if batch.language != languages.DEFAULT:
-        parts += (batch.language,)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    parts = {
+        Stage.EXTRACT: EXTRACTOR, Stage.CHUNK: (size, overlap, batch.language),
+        Stage.EMBED: embedding.model(),
+    }  # fmt: skip
+    return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:8] for part in parts.values())
+
+
+def first_change(old: str, new: str) -> Stage | None:
+    """Return the first stage that two versions do differently; None if there is none."""
+    parts = zip(Stage, old.split("-"), new.split("-"), strict=False)
+    return next((stage for stage, mine, other in parts if mine != other), None)

@@ -31,12 +31,14 @@ def begin(ctx: jobs.Context, file_id: UUID, stage: Stage) -> File | None:
     with transaction.atomic():
         ctx.fence()
         run = StageRun.objects.select_related("file").filter(job_id=ctx.job_id).first()
+        if run is not None and run.stage == stage and run.outcome == "done":
+            return None
         if run is None or run.file_id != file_id or run.stage != stage:
             raise jobs.Unrecoverable("this job belongs to no stage of that file")
         if run.file.owner != ctx.tenant:
             raise jobs.Unrecoverable("this job belongs to another tenant")
         file = states.lock(run.file.batch_id, file_id)
-        if file is None or file.batch.status == BatchStatus.CANCELLED:
+        if file is None or (file.batch.status == BatchStatus.CANCELLED and not file.is_draft):
             return None
         wanted = states.STATE_OF[stage]
         if file.status == FileStatus.FAILED:
@@ -82,16 +84,26 @@ def finish(
         if fresh is None or fresh.status != file.status:
             return False
         fields = write()
-        states.files.walk(fresh, path, by="worker", **fields)
+        _walk(fresh, path, **fields)
         _end(StageRun.objects.get(job_id=ctx.job_id).pk, "done")
     return True
+
+
+def _walk(file: File, path: list[FileStatus], **fields: Any) -> None:
+    """Move a locked file along the path; at its end, it takes the place of the one it replaces."""
+    from fileproc import generations
+
+    states.files.walk(file, path, by="worker", **fields)
+    if path[-1] == FileStatus.READY and file.replaces is not None:
+        generations.take_over(file, file.replaces)
 
 
 def claim(ctx: jobs.Context, file: File, sha256: str) -> Content | None:
     """Return the content that the file is to be processed for; None if an equal one was ready.
 
     Equal bytes of an owner are processed once: while another file is at it, this one waits, and
-    takes over if an attempt of that fails, or if it is deleted.
+    takes over if an attempt of that fails, or if it is deleted. The first stage chooses the content
+    by the pipeline's version of that moment, and later ones keep to it.
     """
     with transaction.atomic():
         ctx.fence()
@@ -127,26 +139,38 @@ def was_read(file: File) -> bool:
 def share(file: File, content: Content) -> None:
     """Make a locked file ready with what an equal one has produced."""
     way = [FileStatus.EXTRACTING, FileStatus.CHUNKING, FileStatus.EMBEDDING, FileStatus.READY]
-    states.files.walk(
-        file, way[way.index(FileStatus(file.status)) + 1 :], by="worker", content=content,
+    _walk(
+        file, way[way.index(FileStatus(file.status)) + 1 :], content=content,
         sha256=content.sha256, type=content.type, warnings=content.warnings,
         chunk_count=content.chunks.count(), ended_at=timezone.now(),
     )  # fmt: skip
 
 
 def _content(file: File, sha256: str) -> Content:
+    chosen = Content.objects.select_for_update(of=("self",)).filter(files=file)
+    if file.status != FileStatus.EXTRACTING:
+        return chosen.get()
     version = pipeline_version.of(file.batch)
-    key: dict[str, Any] = {"owner": file.owner, "sha256": sha256, "pipeline": version}
-    try:
-        with transaction.atomic():
-            Content.objects.get_or_create(**key)
-    except IntegrityError:
-        pass  # another file was faster
-    return Content.objects.select_for_update().get(**key)
+    found = chosen.filter(sha256=sha256, pipeline=version).first()
+    return found or content_of(file.owner, sha256, version)
+
+
+def content_of(owner: str, sha256: str, version: str) -> Content:
+    """Return the content that files with these bytes share, locked; make it if there is none."""
+    key: dict[str, Any] = {"owner": owner, "sha256": sha256, "pipeline": version, "edition": ""}
+    while True:
+        try:
+            with transaction.atomic():
+                Content.objects.get_or_create(**key)
+        except IntegrityError:
+            pass  # another file was faster
+        content = Content.objects.select_for_update().filter(**key).first()
+        if content is not None:  # else another edition has just taken its place
+            return content
 
 
 def _is_at_work(file_id: UUID | None) -> bool:
-    rows = File.objects.shown().filter(status__in=states.PROCESSING)
+    rows = File.objects.live().filter(status__in=states.PROCESSING)
     return file_id is not None and rows.filter(pk=file_id).exists()
 
 

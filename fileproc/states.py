@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 import jobs
@@ -36,14 +36,17 @@ def _record(moves: Sequence[Moved]) -> None:
     """Count the moves in their batches and publish them, in the same transaction."""
     known: dict[Any, Any] = {m.pk: m.instance for m in moves if m.instance is not None}
     missing = [m.pk for m in moves if m.pk not in known]
-    known |= File.objects.only("id", "batch_id", "owner").in_bulk(missing)
+    known |= File.objects.only("id", "batch_id", "owner", "is_draft", "replaces").in_bulk(missing)
+    File.objects.filter(pk__in=known).update(moved_at=Now())
+    events.emit_many(_draft_failed(m, known[m.pk]) for m in moves
+                     if known[m.pk].is_draft and m.to == FileStatus.FAILED)  # fmt: skip
+    moves = [moved for moved in moves if not known[moved.pk].is_draft]
+    events.emit_many(_message(moved, known[moved.pk]) for moved in moves)
     changes: dict[UUID, Counter[str]] = {}
     for moved in moves:
         counter = changes.setdefault(known[moved.pk].batch_id, Counter())
         counter[moved.source] -= 1
         counter[moved.to] += 1
-    File.objects.filter(pk__in=known).update(moved_at=Now())
-    events.emit_many(_message(moved, known[moved.pk]) for moved in moves)
     for batch_id in sorted(changes):
         recount(batch_id, changes[batch_id])
     ended = [moved for moved in moves if moved.to in ENDED]
@@ -69,6 +72,12 @@ def _message(moved: Moved, file: File) -> Any:
     return events.message(
         "file:status-changed", told, key=f"batch:{file.batch_id}", tenant=file.owner
     )
+
+
+def _draft_failed(moved: Moved, file: File) -> Any:
+    told = {"fileId": str(file.replaces), "batchId": str(file.batch_id),
+            "error": moved.fields["error_code"]}  # fmt: skip
+    return events.message("file:reprocessed", told, key=f"batch:{file.batch_id}", tenant=file.owner)
 
 
 def recount(batch_id: UUID, change: Counter[str], total: int = 0) -> None:
@@ -130,10 +139,13 @@ def lock(batch_id: UUID, file_id: UUID) -> File | None:
     """Return the file, locked after its batch; None if it was deleted.
 
     Every transaction that changes files locks their batch first, so that none waits for another
-    in a circle.
+    in a circle. A file that replaces another has two, which are locked in the order of their ids.
     """
-    Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
-    return File.objects.shown().select_for_update(no_key=True).filter(pk=file_id).first()
+    other = File.objects.filter(pk=file_id).values("replaces")
+    batch_of_other = File.objects.filter(pk__in=other).values("batch")
+    batches = Batch.objects.filter(Q(pk=batch_id) | Q(pk__in=batch_of_other))
+    list(batches.order_by("pk").select_for_update(no_key=True).values_list("pk"))
+    return File.objects.live().select_for_update(no_key=True).filter(pk=file_id).first()
 
 
 def fail(file: File, code: str, *, by: str) -> None:

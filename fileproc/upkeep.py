@@ -34,16 +34,23 @@ ORPHAN = timedelta(days=1)
 
 
 def erase(file: File) -> None:
-    """Remove the blob of a deleted file, and its text if no other file has the same."""
-    blobs.store().delete(file.blob_key)
+    """Remove the blob of a deleted file, and its text if no other file has the same.
+
+    The blob of a draft is its file's, which also inherits the runs of its stages.
+    """
+    if not file.is_draft:
+        blobs.store().delete(file.blob_key)
     with transaction.atomic():
         content_id = file.content_id
         if content_id is not None:
             list(Content.objects.select_for_update().filter(pk=content_id))
-            others = File.objects.shown().filter(content_id=content_id)
+            others = File.objects.live().filter(content_id=content_id)
             if not others.exists():
                 vectors.delete_of(content_id)
                 Content.objects.filter(pk=content_id).delete()
+        heir = File.objects.shown().select_for_update(no_key=True).filter(pk=file.shown_id)
+        if file.is_draft and heir.exists():
+            StageRun.objects.filter(file=file).update(file=file.shown_id)
         File.objects.filter(pk=file.pk).delete()
 
 
@@ -91,7 +98,7 @@ def stuck() -> QuerySet[File]:
         pk__in=StageRun.objects.filter(file=OuterRef(OuterRef("pk"))).values("job_id"),
         state__in=["pending", "queued", "running"],
     )
-    return File.objects.shown().filter(
+    return File.objects.live().filter(
         ~Exists(unfinished), status__in=states.PROCESSING, moved_at__lt=timezone.now() - STUCK
     )
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fileproc.models import Batch, File, Quota
 from fileproc.permissions import QUEUES
-from fileproc.services import batches, deleting, retrying
+from fileproc.services import batches, deleting, reprocessing, retrying
 from jobs.verbs import By, Target, acting, verb
 
 VIEW_FILE = "fileproc.view_file"
@@ -53,6 +53,15 @@ def retry(document_id: UUID, *, by: By, reason: str) -> None:
         file = File.objects.shown().get(pk=document_id)
         retrying.retry(file.owner, document_id, by=_name(by))
         act.changed({"status": "failed"}, {"status": "queued"})
+
+
+@verb("document.reprocess", on=DOCUMENT, permission=CHANGE_FILE)
+def reprocess(document_id: UUID, *, by: By, reason: str) -> None:
+    """Process a document that is ready again; its old text stays searchable until it is done."""
+    with acting(reprocess, document_id, by=by, reason=reason) as act:
+        file = File.objects.shown().get(pk=document_id)
+        reprocessing.reprocess(file.owner, document_id, by=_name(by))
+        act.changed({"generation": file.generation}, {"generation": file.generation + 1})
 
 
 @verb("document.delete", on=DOCUMENT, permission=DELETE_FILE)

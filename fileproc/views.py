@@ -10,6 +10,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_GET
 
 from fileproc import config, extraction
+from fileproc.models import FileStatus
 from fileproc.permissions import owner_of_user
 
 
@@ -22,6 +23,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "api": reverse("uploads-api:api-root"),
         "owner": owner_of_user(request.user.pk),
         "endings": sorted(extraction.ENDINGS),
+        "states": FileStatus.choices,
         "most": config.settings().FILE_BYTES,
     }
     answer = render(request, "fileproc/page.html", shown)

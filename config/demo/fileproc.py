@@ -1,4 +1,4 @@
-"""Documents in the demo: one that is found, a bomb, and a broken PDF that is tried three times."""
+"""Documents in the demo: found, reprocessed, a bomb, and a broken PDF that is tried three times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import jobs
 from fileproc.models import File, StageRun
-from fileproc.services import batches, confirming, search
+from fileproc.services import announcing, batches, confirming, reprocessing, search
 from jobs import blobs, demo
 
 OWNER = "demo"
@@ -45,7 +45,7 @@ class DocumentAct(demo.Act):
     def begin(self) -> None:
         data = self.data()
         batch = batches.create(OWNER, 1)
-        made = batches.register(OWNER, batch.pk, batches.Announced(self.name, len(data)))
+        made = batches.register(OWNER, batch.pk, announcing.Announced(self.name, len(data)))
         assert made.file is not None  # noqa: S101 - the demo's files are good
         self.file = made.file
         blobs.store().write(made.file.blob_key, data)
@@ -80,6 +80,27 @@ class ADocument(DocumentAct):
         found = search.search(OWNER, f"who lights the lamp {self.mark}")
         is_found = any(hit.file_id == self.file.pk for hit in found.hits)
         return good and is_found, ended, f"{words}, found by {found.mode}"
+
+
+@demo.shown
+class AReprocessedDocument(ADocument):
+    title = "a document, processed again while it is found"
+    name = "logbook.md"
+    _is_begun = False
+
+    def is_over(self) -> bool:
+        """Return whether the second generation is there; begin it once the first one is."""
+        if not super().is_over():
+            return False
+        self.file.refresh_from_db()
+        if self.file.status == "ready" and not self._is_begun:
+            self._is_begun = True
+            reprocessing.reprocess(OWNER, self.file.pk, by="demo")
+        return self.file.status == "failed" or self.file.generation == 2
+
+    def verdict(self) -> demo.Verdict:
+        good, ended, words = super().verdict()
+        return good and self.file.generation == 2, ended, f"{words}, generation 2"
 
 
 @demo.shown

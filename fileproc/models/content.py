@@ -19,7 +19,9 @@ class Content(models.Model):
 
     owner = models.TextField()
     sha256 = models.CharField(max_length=64)
-    pipeline = models.CharField(max_length=16)
+    pipeline = models.CharField(max_length=32)
+    edition = models.CharField(max_length=32, default="", blank=True)
+    """Empty for the one that new files share; else a former one, or one that is being made."""
     holder = models.UUIDField(null=True)
     """The file that is being processed for all of them."""
     is_ready = models.BooleanField(default=False)
@@ -38,7 +40,7 @@ class Content(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["owner", "sha256", "pipeline"], name="fileproc_content_once"
+                fields=["owner", "sha256", "pipeline", "edition"], name="fileproc_content_once"
             )
         ]
 

@@ -36,11 +36,15 @@ class Stage(models.TextChoices):
 
 
 class Files(models.Manager["File"]):
-    """All files, and those that have not been deleted."""
+    """All files, those that are processed, and those that their owners see."""
+
+    def live(self) -> models.QuerySet[File]:
+        """Return the files that have not been deleted, with new generations of them."""
+        return self.filter(deleted_at__isnull=True)
 
     def shown(self) -> models.QuerySet[File]:
         """Return the files that have not been deleted."""
-        return self.filter(deleted_at__isnull=True)
+        return self.live().filter(is_draft=False)
 
 
 class File(models.Model):
@@ -72,6 +76,11 @@ class File(models.Model):
     sha256 = models.CharField(max_length=64, default="", blank=True)
     """Announced by the client until the content was read, and ours from then on."""
     content = models.ForeignKey(Content, models.SET_NULL, null=True, related_name="files")
+    replaces = models.UUIDField(null=True)
+    """The file that is deleted, or for a draft gets a new generation, when this one is ready."""
+    is_draft = models.BooleanField(default=False)
+    """Whether this is the next generation of a file, which only that shows."""
+    generation = models.PositiveIntegerField(_("generation"), default=1)
     chunk_count = models.PositiveIntegerField(_("chunks"), default=0)
     error_code = models.CharField(_("error"), max_length=30, default="", blank=True)
     error_stage = models.CharField(max_length=12, default="", blank=True)
@@ -94,10 +103,28 @@ class File(models.Model):
             models.Index(fields=["batch", "-created_at", "-id"], name="fileproc_file_batch"),
             models.Index(fields=["content"], name="fileproc_file_content"),
             models.Index(fields=["owner", "sha256"], name="fileproc_file_sha256"),
+            models.Index(
+                fields=["replaces"], condition=models.Q(is_draft=True), name="fileproc_file_draft"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_id(self) -> uuid.UUID:
+        """Return the id under which the file is known: that of a draft is nobody's business."""
+        return self.replaces if self.is_draft and self.replaces is not None else self.pk
+
+    def draft(self) -> File | None:
+        """Return the next generation, which is being built or has failed; None without one."""
+        return File.objects.live().filter(replaces=self.pk, is_draft=True).first()
+
+    def all_runs(self) -> models.QuerySet[StageRun]:
+        """Return the runs of its stages, also of a next generation, in their order."""
+        own = models.Q(file=self.pk)
+        next_one = models.Q(file__replaces=self.pk, file__is_draft=True)
+        return StageRun.objects.filter(own | next_one).order_by("pk")
 
     @property
     def error(self) -> dict[str, Any] | None:

@@ -43,9 +43,11 @@ from fileproc.schemas.documents import (
     LinkOut,
     MetadataIn,
     MetadataOne,
+    ReprocessOut,
     StageOut,
     State,
     TextOut,
+    of_detail,
     of_file,
 )
 from fileproc.schemas.health import (
@@ -94,6 +96,7 @@ __all__ = [
     "OrphanBlob",
     "OrphansOut",
     "RefusedOut",
+    "ReprocessOut",
     "RetryAllIn",
     "RetryAllOut",
     "SearchIn",
@@ -111,6 +114,7 @@ __all__ = [
     "folders_of",
     "of_batch",
     "of_confirmed",
+    "of_detail",
     "of_file",
     "of_hit",
     "of_refused",

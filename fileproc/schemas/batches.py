@@ -9,7 +9,7 @@ from uuid import UUID
 from ninja import Field, Schema
 
 from fileproc.models import Batch
-from fileproc.services import batches, folders
+from fileproc.services import announcing, batches, folders
 from fileproc.states import summary
 from jobs.api import In, paging
 
@@ -38,6 +38,8 @@ class ManifestFile(In):
     path: str = Field("", max_length=2000)
     lastModified: str = Field("", max_length=64)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    replaceFileId: UUID | None = None
+    """The file that is deleted at the moment in which this one is ready."""
 
 
 class BatchIn(In):
@@ -63,6 +65,8 @@ class UploadIn(In):
     path: str = Field("", max_length=2000)
     lastModified: str = Field("", max_length=64)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    replaceFileId: UUID | None = None
+    """The file that is deleted at the moment in which this one is ready."""
 
 
 class UploadOut(Schema):
@@ -134,10 +138,10 @@ class BatchPage(Schema):
     page: paging.PageOut
 
 
-def announced(one: ManifestFile) -> batches.Announced:
-    return batches.Announced(
+def announced(one: ManifestFile) -> announcing.Announced:
+    return announcing.Announced(
         one.fileName, one.sizeBytes, one.path, one.lastModified, one.contentHash.lower(),
-        one.metadata, one.tempId, one.parentTempId,
+        one.metadata, one.tempId, one.parentTempId, replaces=one.replaceFileId,
     )  # fmt: skip
 
 

@@ -57,6 +57,8 @@ class FileOut(Schema):
     sizeBytes: int
     lastModified: str
     status: State
+    generation: int
+    replaces: UUID | None
     type: str
     chunkCount: int
     error: ErrorOut | None
@@ -79,10 +81,18 @@ class StageOut(Schema):
     endedAt: datetime | None
 
 
+class ReprocessOut(Schema):
+    """The next generation of a file, until it has taken the place of the old one."""
+
+    status: State
+    error: ErrorOut | None
+
+
 class FileDetail(FileOut):
-    """A file with its stages."""
+    """A file with its stages, and its next generation."""
 
     stages: list[StageOut]
+    reprocess: ReprocessOut | None
 
 
 class FilePage(Schema):
@@ -130,11 +140,24 @@ def of_file(file: File) -> dict[str, Any]:
     return {
         "fileId": file.pk, "batchId": file.batch_id, "fileName": file.name, "path": file.path,
         "folderId": file.folder_id, "sizeBytes": file.size, "lastModified": file.modified,
-        "status": file.status,
+        "status": file.status, "generation": file.generation, "replaces": file.replaces,
         "type": file.type, "chunkCount": file.chunk_count, "error": file.error,
         "warnings": file.warnings, "metadata": file.metadata, "createdAt": file.created_at,
         "confirmedAt": file.confirmed_at, "endedAt": file.ended_at,
     }  # fmt: skip
+
+
+def of_detail(file: File) -> dict[str, Any]:
+    """Describe a file with its stages and its next generation."""
+    runs = [
+        {"stage": run.stage, "jobId": run.job_id, "attempts": run.attempts,
+         "outcome": run.outcome, "errorCode": run.error_code, "startedAt": run.started_at,
+         "endedAt": run.ended_at}
+        for run in file.all_runs()
+    ]  # fmt: skip
+    draft = file.draft()
+    reprocess = None if draft is None else {"status": draft.status, "error": draft.error}
+    return {**of_file(file), "stages": runs, "reprocess": reprocess}
 
 
 MOST_TEXT = 100_000

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import Q, Sum
 from django.utils import timezone
 
 import jobs
 from fileproc import config, embedding, extraction, states
-from fileproc.errors import MESSAGES, Refused
+from fileproc.errors import Refused
 from fileproc.languages import CONFIGURATIONS, DEFAULT
-from fileproc.models import Batch, BatchStatus, File, FileStatus, Quota
-from fileproc.names import name_problem, path_problem
+from fileproc.models import Batch, BatchStatus, File, FileStatus
 from fileproc.payloads import CancelRest
-from fileproc.services import folders
+from fileproc.services import announcing, folders, quotas
 from jobs import blobs
 
-OPEN = (BatchStatus.PENDING_UPLOAD, BatchStatus.ACTIVE)
-SCOPES = {"ready": "storage", "registered": "upload", "uploaded": "upload"}
+OPEN = quotas.OPEN
 COUNT_LIMIT = 100_000
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """A file that is to be uploaded."""
-
-    name: str
-    size: int
-    path: str = ""
-    modified: str = ""
-    sha256: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    temp_id: str = ""
-    parent: str = ""
-    """The folder of the manifest, by its temporary id."""
-    folder: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +37,7 @@ class Options:
 class Registered:
     """A new file with the address to upload it to, or why it was refused."""
 
-    announced: Announced
+    announced: announcing.Announced
     file: File | None = None
     upload: blobs.Upload | None = None
     refused: Refused | None = None
@@ -76,13 +53,13 @@ def create(
     if not 1 <= count <= COUNT_LIMIT:
         raise Refused("INVALID_REQUEST", f"must be from 1 to {COUNT_LIMIT}", "fileCount")
     with transaction.atomic():
-        _check_batches(owner)
+        quotas.check_batches(owner)
         return _new_batch(owner, count, BatchStatus.PENDING_UPLOAD, metadata or {}, options)
 
 
 def create_from(
     owner: str,
-    announced: Sequence[Announced],
+    announced: Sequence[announcing.Announced],
     *,
     skip_duplicate_check: bool = False,
     metadata: Mapping[str, Any] | None = None,
@@ -101,17 +78,20 @@ def create_from(
     if any(key and n > 1 for key, n in used.items()):
         raise Refused("INVALID_MANIFEST", "each tempId may be used once", "files")
     with transaction.atomic():
-        _check_batches(owner)
+        quotas.check_batches(owner)
         places = folders.make(owner, announced_folders)
-        announced = [_placed(one, places) for one in announced]
-        if not skip_duplicate_check and (found := duplicates(owner, announced)):
+        announced, missing = announcing.with_replaced(
+            owner, [_placed(one, places) for one in announced]
+        )
+        if not skip_duplicate_check and (found := announcing.duplicates(owner, announced)):
             raise Refused("DUPLICATE_FILES", "some files are there already", duplicates=found)
-        problems = [problem_of(one) for one in announced]
+        problems = [missing.get(n) or announcing.problem_of(one)
+                    for n, one in enumerate(announced)]  # fmt: skip
         good = [one for one, problem in zip(announced, problems, strict=True) if problem is None]
         if not good:
             first = next(problem for problem in problems if problem is not None)
             raise Refused(first.code, first.message, "files")
-        _check_bytes(owner, sum(one.size for one in good))
+        quotas.check_bytes(owner, sum(one.size for one in good))
         batch = _new_batch(owner, len(good), BatchStatus.ACTIVE, metadata or {}, options)
         files = {id(one): file for one, file in zip(good, _add(batch, good), strict=True)}
     made = [
@@ -122,7 +102,7 @@ def create_from(
     return batch, made, {key: place.folder.pk for key, place in places.items()}
 
 
-def _placed(one: Announced, places: Mapping[str, folders.Place]) -> Announced:
+def _placed(one: announcing.Announced, places: Mapping[str, folders.Place]) -> announcing.Announced:
     """Return the file with its folder of the manifest."""
     if not one.parent:
         return one
@@ -131,16 +111,19 @@ def _placed(one: Announced, places: Mapping[str, folders.Place]) -> Announced:
     return replace(one, path=place.path, folder=place.folder.pk)
 
 
-def register(owner: str, batch_id: UUID, announced: Announced) -> Registered:
+def register(owner: str, batch_id: UUID, announced: announcing.Announced) -> Registered:
     """Announce one more file of a batch."""
-    if problem := problem_of(announced):
+    if problem := announcing.problem_of(announced):
         raise problem
     with transaction.atomic():
         batch = locked(owner, batch_id)
         check_open(batch)
         if batch.registered_count >= batch.file_count:
             raise Refused("BATCH_FULL", f"all {batch.file_count} files have been announced")
-        _check_bytes(owner, announced.size)
+        quotas.check_bytes(owner, announced.size)
+        [announced], missing = announcing.with_replaced(owner, [announced])
+        if missing:
+            raise missing[0]
         [file] = _add(batch, [announced])
         if batch.status == BatchStatus.PENDING_UPLOAD:
             batch.status = BatchStatus.ACTIVE
@@ -158,7 +141,7 @@ def renew(owner: str, batch_id: UUID, file_id: UUID) -> Registered:
         old, file.blob_key = file.blob_key, _key(owner)
         file.save(update_fields=["blob_key"])
         transaction.on_commit(lambda: blobs.store().delete(old))
-    announced = Announced(file.name, file.size, file.path)
+    announced = announcing.Announced(file.name, file.size, file.path)
     return Registered(announced, file, sign(file))
 
 
@@ -184,7 +167,7 @@ def cancel(owner: str, batch_id: UUID, *, by: str) -> Batch:
         if batch.status not in OPEN:
             raise Refused("STATE_CONFLICT", f"it is {batch.status}")
         Batch.objects.filter(pk=batch.pk).update(status=BatchStatus.CANCELLED)
-        files = list(batch.files.filter(deleted_at__isnull=True, status__in=states.OPEN))
+        files = list(File.objects.shown().filter(batch=batch, status__in=states.OPEN))
         for file in files:
             states.fail(file, "CANCELLED", by=by)
         for start in range(0, len(files), config.FILES_LIMIT):
@@ -226,6 +209,14 @@ def waiting(file_ids: Sequence[str]) -> list[File]:
     return list(rows.filter(batch__status__in=OPEN, batch__expires_at__gt=timezone.now()))
 
 
+def locked_with(owner: str, file_id: UUID) -> tuple[Batch, File]:
+    """Return the owner's file with its batch, both locked; raise FILE_NOT_FOUND."""
+    known = File.objects.shown().filter(pk=file_id, owner=owner).values_list("batch_id").first()
+    if known is None:
+        raise Refused("FILE_NOT_FOUND", "there is no such file")
+    return locked(owner, known[0]), found(owner, file_id)
+
+
 def locked(owner: str, batch_id: UUID) -> Batch:
     """Return the owner's batch, locked; raise BATCH_NOT_FOUND."""
     rows = Batch.objects.select_for_update(no_key=True)
@@ -252,37 +243,10 @@ def check_open(batch: Batch) -> None:
         raise Refused("STATE_CONFLICT", f"the batch is {batch.status}")
 
 
-def problem_of(one: Announced) -> Refused | None:
-    """Return why a file cannot be taken."""
-    if problem := name_problem(one.name) or path_problem(one.path):
-        return Refused("INVALID_REQUEST", problem, "fileName")
-    if problem := metadata_problem(one.metadata):
-        return Refused("INVALID_REQUEST", problem, "metadata")
-    if one.sha256 and not _SHA256.match(one.sha256):
-        return Refused("INVALID_REQUEST", "must be 64 digits in lower-case hexadecimal",
-                       "contentHash")  # fmt: skip
-    if one.size <= 0:
-        return Refused("EMPTY_FILE", "the file is empty", "fileSize")
-    most = config.settings().FILE_BYTES
-    if one.size > most:
-        return Refused("FILE_TOO_LARGE", f"a file may have at most {most} bytes", "fileSize")
-    if _ending(one.name) not in extraction.ENDINGS:
-        return Refused("UNSUPPORTED_TYPE", MESSAGES["UNSUPPORTED_TYPE"], "fileName")
-    return None
-
-
-def metadata_problem(metadata: Mapping[str, Any]) -> str:
-    """Return what is wrong with the metadata of a file; nothing if it is good."""
-    text = json.dumps(metadata)
-    if len(text) > config.METADATA_LIMIT:
-        return "must have at most 4 KB"
-    return "must not contain NUL" if "\\u0000" in text else ""
-
-
 def set_metadata(owner: str, changes: Mapping[UUID, Mapping[str, Any]]) -> int:
     """Set the metadata of files, all or none; return how many there were."""
     for metadata in changes.values():
-        if problem := metadata_problem(metadata):
+        if problem := announcing.metadata_problem(metadata):
             raise Refused("INVALID_REQUEST", problem, "metadata")
     with transaction.atomic():
         rows = File.objects.shown().filter(owner=owner, pk__in=list(changes)).order_by("pk")
@@ -295,37 +259,11 @@ def set_metadata(owner: str, changes: Mapping[UUID, Mapping[str, Any]]) -> int:
     return len(files)
 
 
-def duplicates(owner: str, announced: Sequence[Announced]) -> list[dict[str, str]]:
-    """Return which of the files the owner has already: by content, or by name in a folder."""
-    hashes = [one.sha256 for one in announced if one.sha256]
-    names = [one.name for one in announced]
-    known = File.objects.shown().exclude(status=FileStatus.FAILED).filter(owner=owner)
-    rows = list(
-        known.filter(Q(sha256__in=hashes) | Q(name__in=names)).values(
-            "pk", "name", "path", "sha256", "status"
-        )
-    )
-    by_hash = {row["sha256"]: row for row in rows if row["sha256"]}
-    by_name = {(row["path"], row["name"]): row for row in rows}
-    told = []
-    for one in announced:
-        same = by_hash.get(one.sha256) if one.sha256 else None
-        named = by_name.get((one.path, one.name))
-        if same or named:
-            row = same or named
-            assert row is not None  # noqa: S101 - one of the two
-            kind = "name_and_content" if same and named else "content" if same else "name"
-            scope = SCOPES.get(row["status"], "pipeline")
-            told.append({"tempId": one.temp_id, "fileName": one.name, "matchType": kind,
-                         "scope": scope, "fileId": str(row["pk"])})  # fmt: skip
-    return told
-
-
 def _new_batch(
     owner: str, count: int, status: BatchStatus, metadata: Mapping[str, Any],
     options: Options | None,
 ) -> Batch:  # fmt: skip
-    if problem := metadata_problem(metadata):
+    if problem := announcing.metadata_problem(metadata):
         raise Refused("INVALID_REQUEST", problem, "metadata")
     options = options or Options()
     _check_options(options)
@@ -351,13 +289,14 @@ def _check_options(options: Options) -> None:
         raise Refused("INVALID_REQUEST", f"must be one of {known}", "language")
 
 
-def _add(batch: Batch, announced: Sequence[Announced]) -> list[File]:
+def _add(batch: Batch, announced: Sequence[announcing.Announced]) -> list[File]:
     files = File.objects.bulk_create(
         File(
             batch=batch, owner=batch.owner, name=one.name, path=one.path, size=one.size,
             folder_id=one.folder, modified=one.modified[:64], sha256=one.sha256,
-            metadata=dict(one.metadata),
-            content_type=extraction.ENDINGS[_ending(one.name)], blob_key=_key(batch.owner),
+            metadata=dict(one.metadata), replaces=one.replaces,
+            content_type=extraction.ENDINGS[announcing.ending(one.name)],
+            blob_key=_key(batch.owner),
         )
         for one in announced
     )  # fmt: skip
@@ -368,42 +307,6 @@ def _add(batch: Batch, announced: Sequence[Announced]) -> list[File]:
     return files
 
 
-def _ending(name: str) -> str:
-    return os.path.splitext(name.lower())[1]
-
-
 def _key(owner: str) -> str:
     number = uuid4().hex
     return f"fileproc/{number[:2]}/{number}"
-
-
-def _quota(owner: str) -> Quota:
-    Quota.objects.get_or_create(owner=owner)
-    return Quota.objects.select_for_update().get(owner=owner)
-
-
-def used_bytes(owner: str) -> int:
-    """Return how many bytes the owner's files have."""
-    rows = File.objects.shown().filter(owner=owner).exclude(status=FileStatus.FAILED)
-    return int(rows.aggregate(total=Sum("size"))["total"] or 0)
-
-
-def open_batches(owner: str) -> int:
-    """Return how many open batches count towards the owner's quota."""
-    return Batch.objects.filter(
-        Q(used_at__gt=timezone.now() - config.IDLE_BATCH), owner=owner, status__in=OPEN
-    ).count()  # fmt: skip
-
-
-def _check_batches(owner: str) -> None:
-    given = _quota(owner).batches_limit
-    limit = config.settings().QUOTA_BATCHES if given is None else given
-    if open_batches(owner) >= limit:
-        raise Refused("QUOTA_EXCEEDED", f"there may be {limit} open batches")
-
-
-def _check_bytes(owner: str, more: int) -> None:
-    given = _quota(owner).bytes_limit
-    limit = config.settings().QUOTA_BYTES if given is None else given
-    if used_bytes(owner) + more > limit:
-        raise Refused("QUOTA_EXCEEDED", f"all files together may have {limit} bytes")

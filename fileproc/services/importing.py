@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from fileproc import config
 from fileproc.models import File, FileStatus
-from fileproc.services import batches, confirming, retrying
+from fileproc.services import announcing, batches, confirming, retrying
 from jobs import blobs
 
 
@@ -33,17 +34,24 @@ def walk(root: Path) -> Iterator[Path]:
             yield path
 
 
-def upload(owner: str, root: Path, *, by: str, retry_failed: bool = False) -> Iterator[Step]:
-    """Upload what is new in a folder, in batches; what is there already stays."""
-    some: list[tuple[Path, batches.Announced]] = []
+def upload(
+    owner: str, root: Path, *, by: str, retry_failed: bool = False, replace: bool = False
+) -> Iterator[Step]:
+    """Upload what is new in a folder, in batches; what is there already stays.
+
+    ``replace`` lets files that have changed take the place of those uploaded before.
+    """
+    some: list[tuple[Path, announcing.Announced]] = []
     for path in walk(root):
         announced = _announced(root, path)
-        if problem := batches.problem_of(announced):
+        if problem := announcing.problem_of(announced):
             yield Step(path, "refused", problem.code)
             continue
         if (old := _known(owner, announced)) is not None:
             yield _old(owner, path, old, by, retry_failed)
             continue
+        if replace:
+            announced = _replacing(owner, announced)
         some.append((path, announced))
         if len(some) == config.FILES_LIMIT:
             yield from _send(owner, some, by)
@@ -52,20 +60,28 @@ def upload(owner: str, root: Path, *, by: str, retry_failed: bool = False) -> It
         yield from _send(owner, some, by)
 
 
-def _announced(root: Path, path: Path) -> batches.Announced:
+def _announced(root: Path, path: Path) -> announcing.Announced:
     status = path.stat()
     folder = "" if root.is_file() else path.parent.relative_to(root.parent).as_posix()
     changed = datetime.fromtimestamp(status.st_mtime, UTC).isoformat()
     name = path.name.encode(errors="replace").decode()
-    return batches.Announced(name, status.st_size, folder.lstrip("./"), changed)
+    return announcing.Announced(name, status.st_size, folder.lstrip("./"), changed)
 
 
-def _known(owner: str, one: batches.Announced) -> File | None:
+def _known(owner: str, one: announcing.Announced) -> File | None:
     """Return the newest file of the same place, size and date, unless it never arrived."""
     rows = File.objects.shown().filter(
         owner=owner, name=one.name, path=one.path, size=one.size, modified=one.modified
     )  # fmt: skip
     return rows.exclude(blob_etag="").order_by("-created_at").first()
+
+
+def _replacing(owner: str, one: announcing.Announced) -> announcing.Announced:
+    rows = File.objects.shown().filter(
+        owner=owner, name=one.name, path=one.path, status=FileStatus.READY
+    )
+    former = rows.order_by("-created_at").values_list("pk", flat=True).first()
+    return dataclasses.replace(one, replaces=former)
 
 
 def _old(owner: str, path: Path, file: File, by: str, retry_failed: bool) -> Step:
@@ -77,18 +93,19 @@ def _old(owner: str, path: Path, file: File, by: str, retry_failed: bool) -> Ste
     return Step(path, "retried")
 
 
-def _send(owner: str, some: list[tuple[Path, batches.Announced]], by: str) -> Iterator[Step]:
+def _send(owner: str, some: list[tuple[Path, announcing.Announced]], by: str) -> Iterator[Step]:
     announced = [one for _, one in some]
     batch, made, _ = batches.create_from(owner, announced, skip_duplicate_check=True)
-    files = [one.file for one in made if one.file is not None]
-    store = blobs.store()
-    for (path, _), file in zip(some, files, strict=True):
+    store, sent = blobs.store(), {}
+    for (path, _), one in zip(some, made, strict=True):
+        if one.file is None:
+            yield Step(path, "refused", one.refused.code if one.refused else "")
+            continue
         with path.open("rb") as opened:
-            store.write(file.blob_key, opened)
-    ids = [file.pk for file in files]
-    arrivals = [confirming.Arrival(pk) for pk in ids]
-    known = confirming.heads(owner, batch.pk, ids)
-    done = confirming.confirm(owner, batch.pk, arrivals, known, by=by)
-    for (path, _), one in zip(some, done, strict=True):
-        reason = one.refused.code if one.refused is not None else ""
-        yield Step(path, "refused" if reason else "sent", reason)
+            store.write(one.file.blob_key, opened)
+        sent[one.file.pk] = path
+    arrivals = [confirming.Arrival(pk) for pk in sent]
+    known = confirming.heads(owner, batch.pk, list(sent))
+    for done in confirming.confirm(owner, batch.pk, arrivals, known, by=by):
+        reason = done.refused.code if done.refused is not None else ""
+        yield Step(sent[done.file_id], "refused" if reason else "sent", reason)

@@ -42,7 +42,7 @@ def letters(
     # A letter opens with the end of its job, a moment before its file has failed.
     shown = StageRun.objects.filter(
         job_id=OuterRef("job_id"), file__deleted_at__isnull=True, file__status=FileStatus.FAILED
-    ).exclude(file__batch__status=BatchStatus.CANCELLED)
+    ).exclude(file__batch__status=BatchStatus.CANCELLED, file__is_draft=False)
     rows = rows.filter(Exists(shown)).order_by("-opened_at", "-id")
     found = list(rows.values("job_id", "opened_at")[offset : offset + limit])
     job_ids = [row["job_id"] for row in found]
@@ -70,7 +70,7 @@ def _entry(run: StageRun, letter: Mapping[str, Any], stack: str | None) -> dict[
     from fileproc.errors import MESSAGES
 
     return {
-        "fileId": run.file_id, "batchId": run.file.batch_id,
+        "fileId": run.file.shown_id, "batchId": run.file.batch_id,
         "stage": states.STATE_OF[Stage(run.stage)].value,
         "error": run.error_code, "message": MESSAGES.get(run.error_code, ""),
         "attempts": run.attempts, "failedAt": letter["opened_at"],
@@ -80,18 +80,16 @@ def _entry(run: StageRun, letter: Mapping[str, Any], stack: str | None) -> dict[
 
 
 def retry(owner: str, file_id: UUID, *, by: str) -> File:
-    """Retry a failed file at the stage that failed; raise Refused."""
-    known = File.objects.shown().filter(pk=file_id, owner=owner).values_list("batch_id").first()
-    if known is None:
-        raise Refused("FILE_NOT_FOUND", "there is no such file")
+    """Retry a failed file, or its failed reprocessing, at the stage that failed; raise Refused."""
     with transaction.atomic():
-        batch = batches.locked(owner, known[0])
-        file = batches.found(owner, file_id)
+        batch, file = batches.locked_with(owner, file_id)
+        if file.status == FileStatus.READY:
+            file = file.draft() or file
         if file.status != FileStatus.FAILED:
             raise Refused("STATE_CONFLICT", f"it is {file.status}")
         if not file.blob_etag:
             raise Refused("STATE_CONFLICT", "it was never uploaded")
-        if batch.status == BatchStatus.CANCELLED:
+        if batch.status == BatchStatus.CANCELLED and not file.is_draft:
             raise Refused("STATE_CONFLICT", "its batch was cancelled")
         stage = flow.resume_stage(file)
         _mark(file, by)
@@ -109,12 +107,12 @@ def _mark(file: File, by: str) -> None:
 
 def retry_all(owner: str, *, by: str) -> Retried:
     """Retry the failed files of an owner, at most a hundred at once."""
-    rows = File.objects.shown().filter(owner=owner, status=FileStatus.FAILED)
-    rows = rows.exclude(blob_etag="").exclude(batch__status=BatchStatus.CANCELLED)
+    rows = File.objects.live().filter(owner=owner, status=FileStatus.FAILED)
+    rows = rows.exclude(blob_etag="").exclude(batch__status=BatchStatus.CANCELLED, is_draft=False)
     done = failed = 0
-    for pk in list(rows.order_by("ended_at", "pk").values_list("pk", flat=True)[:AT_ONCE]):
+    for file in list(rows.order_by("ended_at", "pk")[:AT_ONCE]):
         try:
-            retry(owner, pk, by=by)
+            retry(owner, file.shown_id, by=by)
             done += 1
         except (Refused, jobs.JobsError):
             failed += 1

@@ -18,7 +18,7 @@ import jobs
 from emailgw import services, suppressions
 from emailgw.models import Suppression
 from fileproc.models import Quota
-from fileproc.services import batches
+from fileproc.services import announcing, batches
 from jobs import blobs
 from jobs.engine import outbox
 from operations.clock import now
@@ -159,7 +159,7 @@ def of_erp() -> dict[str, Any]:
 def of_documents() -> dict[str, Any]:
     """An upload with a document, and a quota."""
     batch = batches.create("other", 2)
-    announced = batches.Announced(f"{CANARY}.txt", 4)
+    announced = announcing.Announced(f"{CANARY}.txt", 4)
     file = batches.register("other", batch.pk, announced).file
     assert file is not None
     Quota.objects.update_or_create(owner="other", defaults={"bytes_limit": 4711})

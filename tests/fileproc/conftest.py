@@ -8,7 +8,7 @@ import pytest
 
 from fileproc import vectors
 from fileproc.models import File
-from fileproc.services import batches, confirming
+from fileproc.services import announcing, batches, confirming
 from jobs import blobs
 from jobs.testing import freeze_clock, run_jobs
 from tests.api.conftest import fresh_counts
@@ -38,7 +38,7 @@ def upload(
     batch = batches.create(owner, count or len(documents))
     files = []
     for name, data in documents:
-        made = batches.register(owner, batch.pk, batches.Announced(name, len(data)))
+        made = batches.register(owner, batch.pk, announcing.Announced(name, len(data)))
         assert made.file is not None
         blobs.store().write(made.file.blob_key, data)
         files.append(made.file)

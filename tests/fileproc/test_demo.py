@@ -9,7 +9,10 @@ from jobs import demo
 from tests.fileproc.conftest import process
 
 pytestmark = pytest.mark.django_db
-TITLES = {"a document, uploaded and found", "a document that unpacks to 400 MB", "a broken PDF"}
+TITLES = {
+    "a document, uploaded and found", "a document that unpacks to 400 MB", "a broken PDF",
+    "a document, processed again while it is found",
+}  # fmt: skip
 
 
 def test_every_scene_ends_as_it_should() -> None:
@@ -19,5 +22,9 @@ def test_every_scene_ends_as_it_should() -> None:
         act.begin()
     assert not any(act.is_over() for act in acts)
     process()
+    assert [act.title for act in acts if not act.is_over()] == [
+        "a document, processed again while it is found"
+    ]
+    process(4)
     assert all(act.is_over() for act in acts)
     assert [act.verdict() for act in acts if not act.verdict()[0]] == []

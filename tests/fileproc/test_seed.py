@@ -21,7 +21,7 @@ from fileproc.payloads import (
     Extract,
     RetryAll,
 )
-from fileproc.services import batches, confirming, retrying, search
+from fileproc.services import announcing, batches, confirming, retrying, search
 from jobs import blobs, registry
 from jobs.models import DeadLetter, Dependency, Job
 from jobs.retention import Keep
@@ -48,7 +48,7 @@ def options(payload: type[jobs.Payload]) -> registry.Handler:
 def test_no_file_is_queued_without_its_jobs() -> None:
     """ "No atomic state transitions during poll → enqueue flow"."""
     batch = batches.create("user:1", 1)
-    made = batches.register("user:1", batch.pk, batches.Announced("a.txt", 5))
+    made = batches.register("user:1", batch.pk, announcing.Announced("a.txt", 5))
     assert made.file is not None
     blobs.store().write(made.file.blob_key, b"words")
     heads = confirming.heads("user:1", batch.pk, [made.file.pk])

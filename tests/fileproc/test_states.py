@@ -15,7 +15,7 @@ import jobs
 from fileproc import stages, states
 from fileproc.errors import Refused
 from fileproc.models import Batch, File, FileStatus, Stage
-from fileproc.services import batches, confirming, deleting, retrying
+from fileproc.services import announcing, batches, confirming, deleting, retrying
 from jobs import blobs
 from tests.fileproc.conftest import process, upload
 
@@ -71,7 +71,7 @@ def _walk(steps: list[tuple[str, int]]) -> None:
     batch = batches.create("user:1", 5)
     files = []
     for n in range(4):
-        made = batches.register("user:1", batch.pk, batches.Announced(f"{n}.txt", 5))
+        made = batches.register("user:1", batch.pk, announcing.Announced(f"{n}.txt", 5))
         assert made.file is not None
         blobs.store().write(made.file.blob_key, b"%05d" % n)
         files.append(made.file)
@@ -126,7 +126,7 @@ def test_an_expired_batch_fails_what_never_came_and_goes_on_with_the_rest() -> N
     from fileproc import upkeep
 
     [good] = upload(("a.txt", b"words"), count=3)
-    late = batches.register("user:1", good.batch_id, batches.Announced("b.txt", 5)).file
+    late = batches.register("user:1", good.batch_id, announcing.Announced("b.txt", 5)).file
     assert late is not None
     Batch.objects.update(expires_at="2020-01-01T00:00Z")
     assert upkeep.expire_batches() == 1
@@ -148,7 +148,7 @@ def test_a_batch_that_nobody_used_is_expired() -> None:
     batch.refresh_from_db()
     assert (batch.status, batch.file_count) == ("expired", 0)
     with pytest.raises(Refused, match="over"):
-        batches.register("user:1", batch.pk, batches.Announced("a.txt", 5))
+        batches.register("user:1", batch.pk, announcing.Announced("a.txt", 5))
 
 
 @pytest.mark.django_db

@@ -15,7 +15,7 @@ from fileproc import embedding, upkeep, vectors
 from fileproc.errors import Refused
 from fileproc.models import Batch, File
 from fileproc.schemas import of_hit
-from fileproc.services import batches, importing, search
+from fileproc.services import importing, quotas, search
 from fileproc.states import ENDED
 from jobs import sandbox
 
@@ -30,6 +30,10 @@ class Command(BaseCommand):
         add = commands.add_parser("upload", help="upload what is new in a folder, or one file")
         add.add_argument("path", type=Path)
         add.add_argument("--retry-failed", action="store_true", help="retry files that failed")
+        add.add_argument(
+            "--replace", action="store_true",
+            help="let files that have changed take the place of those uploaded before",
+        )  # fmt: skip
         add.add_argument("--wait", action="store_true", help="wait until every file has ended")
         commands.add_parser("status", help="say how many files are where, and what failed")
         find = commands.add_parser("search", help="search by words and by meaning")
@@ -56,7 +60,9 @@ class Command(BaseCommand):
             raise CommandError(f"{root}: there is no such file or folder")
         counted: Counter[str] = Counter()
         by = "manage.py fileproc upload"
-        for step in importing.upload(owner, root, by=by, retry_failed=options["retry_failed"]):
+        for step in importing.upload(
+            owner, root, by=by, retry_failed=options["retry_failed"], replace=options["replace"]
+        ):
             counted[step.result] += 1
             if step.reason and not options["json"]:
                 self.stdout.write(f"{step.path}: {step.result}: {step.reason}")
@@ -88,7 +94,7 @@ class Command(BaseCommand):
         told = {
             "files": counted, "errors": errors,
             "batches": Batch.objects.filter(owner=options["owner"]).count(),
-            "bytes": batches.used_bytes(options["owner"]),
+            "bytes": quotas.used_bytes(options["owner"]),
             "stuck": upkeep.stuck().filter(owner=options["owner"]).count(),
         }  # fmt: skip
         if options["json"]:

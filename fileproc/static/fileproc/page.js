@@ -177,6 +177,28 @@ async function put(batch, some, step, placeOf) {
   await confirm()
 }
 
+/* The new file takes the place of the old one, and its folder, once it is ready. */
+function replace(old) {
+  const chooser = element("input")
+  chooser.type = "file"
+  chooser.addEventListener("change", () => {
+    const file = chooser.files[0]
+    queue = queue.then(async () => {
+      const made = await call("POST", "batches", {
+        skipDuplicateCheck: true,
+        files: [{
+          fileName: file.name, sizeBytes: file.size, lastModified: String(file.lastModified),
+          replaceFileId: old.fileId,
+        }],
+      })
+      tell(words("replacing"))
+      await put(made.batchId, [{ file, place: made.files[0] }], refresh, async ({ place }) => place)
+      refresh()
+    }).catch((error) => tell(error.message))
+  })
+  chooser.click()
+}
+
 async function upload(place, file) {
   for (let tries = 0; tries < 8; tries += 1) {
     try {
@@ -238,12 +260,18 @@ async function showFiles(batch, list) {
   list.replaceChildren(...data.map((file) => {
     const item = element("li", `${file.path ? file.path + "/" : ""}${file.fileName} `)
     const tone = file.status === "ready" ? "good" : file.status === "failed" ? "bad" : "quiet"
-    item.append(element("span", `${file.status} `, tone))
+    item.append(element("span", `${words(file.status)} `, tone))
     if (file.error) {
       item.append(element("span", `${file.error.message} (${file.error.code}) `, "bad"))
       if (file.error.retryable && batch.status !== "cancelled") {
         item.append(button(words("retry"), () => call("POST", `dlq/${file.fileId}/retry`)))
       }
+    }
+    if (file.status === "ready") {
+      item.append(button(words("reprocess"), async () => {
+        await call("POST", `files/${file.fileId}/reprocess`)
+        tell(words("reprocessing"))
+      }), " ", button(words("replace"), () => replace(file)))
     }
     item.append(" ", button(words("delete"), () => confirm(words("sure")) && call("DELETE", `files/${file.fileId}`)))
     return item
@@ -282,5 +310,10 @@ $("search").addEventListener("submit", async (event) => {
   } catch (error) { tell(error.message) }
 })
 
-follow({ url: app.dataset.events, tenant: app.dataset.owner, onEvent: refresh, onGap: refresh, onState: (up) => up && refresh() })
+function notice({ topic, payload }) {
+  if (topic === "file:reprocessed") tell(words(payload.error ? "unchanged" : "reprocessed"))
+  refresh()
+}
+
+follow({ url: app.dataset.events, tenant: app.dataset.owner, onEvent: notice, onGap: refresh, onState: (up) => up && refresh() })
 showBatches()
