@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 import jobs
 from jobs import blobs
@@ -20,19 +21,15 @@ _OVER = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 
 
 def clear(dry_run: bool, chunk: int) -> Iterator[Mapping[str, int]]:
-    """Delete old rows in chunks; undecided ones stay."""
-    old = Operation.objects.filter(phase__in=_OVER, ended_at__lt=now() - KEEP).exclude(
-        run__outcome=Outcome.HELD
-    )
+    """Delete old rows in chunks; undecided ones stay, and those whose jobs are kept."""
+    has_job = Exists(jobs.Job.objects.filter(pk=OuterRef("pk")))
+    over = Operation.objects.filter(phase__in=_OVER, ended_at__lt=now() - KEEP)
+    old = over.exclude(run__outcome=Outcome.HELD).filter(~has_job)
     if dry_run:
         yield {"operations": old.count()}
         return
     _clear_exports()
-    while found := list(old.order_by("ended_at").values_list("pk", flat=True)[:chunk]):
-        kept = set(jobs.Job.objects.filter(pk__in=found).values_list("pk", flat=True))
-        gone = [pk for pk in found if pk not in kept]
-        if not gone:
-            return
+    while gone := list(old.order_by("ended_at").values_list("pk", flat=True)[:chunk]):
         for key in Document.objects.filter(pk__in=gone).values_list("blob", flat=True):
             blobs.store().delete(key)
         with transaction.atomic():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ def document_response(row: Document) -> StreamingHttpResponse:
 
     answer = StreamingHttpResponse(pieces(), content_type="application/pdf")
     answer["Content-Length"] = str(row.size)
-    answer["Content-Disposition"] = 'attachment; filename="document.pdf"'
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", row.number).strip("-.") or "document"
+    answer["Content-Disposition"] = f'attachment; filename="{name}.pdf"'
     answer["Cache-Control"] = "private, no-store"
     return answer

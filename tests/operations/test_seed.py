@@ -14,6 +14,7 @@ from django.db import connection
 
 import jobs
 from config.standins.erp.server import Erp
+from jobs import registry
 from jobs.context import Signal
 from jobs.testing import emitted, run_jobs
 from operations import handlers, sync, verbs
@@ -60,15 +61,12 @@ def test_every_handler_has_a_timeout(type: str) -> None:
     assert 0 < configured().timeout(type) <= 300
 
 
-@PATTERNS
-def test_a_timeout_is_final(erp: Erp, agent: Agent) -> None:
+@pytest.mark.parametrize("type", OPERATIONS)
+def test_a_timeout_is_final(type: str) -> None:
     """ "UnrecoverableError — utile per timeout dove ritentare è inutile"."""
-    row = ask("submit-order", order())
-    assert jobs.get(row.pk).timeout == OPERATIONS["submit-order"].timeout
-    from jobs import registry
-
-    found: Any = registry.get("erp.submit-order")
-    assert found.options.on_timeout == "fail" if hasattr(found, "options") else found.on_timeout
+    found = registry.find(OPERATIONS[type].kind)
+    assert found is not None and found.on_timeout == "fail"
+    assert found.timeout == OPERATIONS[type].timeout
 
 
 def test_a_stop_is_looked_for_within_the_loop(tmp_path: Path) -> None:
