@@ -11,7 +11,15 @@ import types
 from decimal import Decimal
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 import jobs
 from operations import amounts
@@ -28,26 +36,26 @@ def _as_decimal(value: object) -> object:
     return Decimal(str(value)) if isinstance(value, int | float) else value
 
 
+def _plain(value: Decimal) -> Decimal:
+    """Return it without exponent and without the sign of a zero, as an ERP reads it."""
+    return value + 0
+
+
 def _not_temporary(value: object) -> object:
     if isinstance(value, str) and value.startswith("TEMP-"):
         raise ValueError("is still temporary: the ERP has not given it a number yet")
     return value
 
 
-_Number = BeforeValidator(_as_decimal)
-Amount = Annotated[
+_Number = Annotated[
     Decimal,
-    _Number,
-    Field(ge=0, max_digits=14, decimal_places=4, allow_inf_nan=False, strict=False),
+    BeforeValidator(_as_decimal),
+    Field(allow_inf_nan=False, strict=False),
+    AfterValidator(_plain),
 ]
-Quantity = Annotated[
-    Decimal,
-    _Number,
-    Field(gt=0, max_digits=12, decimal_places=3, allow_inf_nan=False, strict=False),
-]
-Percent = Annotated[
-    Decimal, _Number, Field(ge=0, le=100, decimal_places=4, allow_inf_nan=False, strict=False)
-]
+Amount = Annotated[_Number, Field(ge=0, max_digits=14, decimal_places=4)]
+Quantity = Annotated[_Number, Field(gt=0, max_digits=12, decimal_places=3)]
+Percent = Annotated[_Number, Field(ge=0, le=100, decimal_places=4)]
 Text = Annotated[str, Field(max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Id = Annotated[

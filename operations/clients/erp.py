@@ -148,14 +148,16 @@ class Erp:
 def _json(content: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(content)
-    except ValueError:
+        if b"\\u" in content:  # half of a surrogate pair cannot be stored
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def _id(answer: dict[str, Any]) -> str:
     id = answer.get("id")
-    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
+    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID or not id.isprintable():
         raise ErpUnreadable("no_id")
     return id
 

@@ -104,7 +104,7 @@ def read(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> Iterator
 def _json(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -116,7 +116,7 @@ def _row(
     given = dict(zip(names, values, strict=True))
     invalid = [name for name, value in given.items() if not _is_valid(value, name in numbers)]
     key = given[key_name]
-    is_key = isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and "\x00" not in key
+    is_key = isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and _is_text(key)
     if not is_key:
         return Row(number, "", {}, (key_name,))
     if invalid:
@@ -128,11 +128,19 @@ def _row(
 def _is_valid(value: object, is_number: bool) -> bool:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
-    if "\x00" in str(value):
+    if not _is_text(str(value)):
         return False
     if not is_number:
         return True
     try:
         return Decimal(str(value)).is_finite()
     except InvalidOperation:
+        return False
+
+
+def _is_text(value: str) -> bool:
+    """Return whether it can be stored: it has no NUL, and no half of a surrogate pair."""
+    try:
+        return b"\x00" not in value.encode()
+    except UnicodeEncodeError:
         return False

@@ -66,6 +66,7 @@ def test_documents_and_lines_are_fetched(caller: Caller, erp: Erp) -> None:
     run_jobs(["erp-read"])
     answer = caller("GET", f"/operations/{made['jobId']}/document")
     assert b"".join(answer.streaming_content) == PDF
+    assert answer["Content-Disposition"] == 'attachment; filename="D-4711.pdf"'
     erp.script("ada", "html_as_pdf")
     data = {"orderId": "4711", "invoiceNumber": "I-4711"}
     html = enqueue(caller, "download-invoice-pdf", data).data["jobId"]

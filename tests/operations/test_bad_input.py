@@ -103,10 +103,23 @@ def test_no_mistake_repeats_what_was_sent(caller: Caller, erp: Erp) -> None:
     assert answer.status_code == 422 and "Kanarien" not in answer.content.decode()
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b'{"type": 1}', b'{"type": "submit-order"}', b""])
+@pytest.mark.parametrize(
+    ("given", "meant"), [("1e3", "1000"), (-0.0, "0.0"), ("1.50", "1.50"), (0.1, "0.1"), (7, "7")]
+)
+def test_an_amount_reaches_the_erp_as_it_is_meant(given: Any, meant: str) -> None:
+    data = payloads.parse("submit-order", order(items=[item(price=given)]))
+    assert data.as_json()["items"][0]["price"] == meant
+
+
+DEEP = b'{"type": "edit-order", "data": {"modifications": ' + b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'{"type": 1}', b'{"type": "submit-order"}', b"", DEEP]
+)
 def test_a_body_that_is_none_is_refused(caller: Caller, erp: Erp, body: bytes) -> None:
     answer = caller("POST", "/operations/enqueue", body)
-    assert answer.status_code in (400, 422), answer.content
+    assert answer.status_code in (400, 413, 422), answer.content
     assert not Operation.objects.exists()
 
 

@@ -92,6 +92,19 @@ def test_only_documented_codes_are_refusals(client: clients.Erp) -> None:
     assert (refused.value.code, str(refused.value)) == ("unknown_customer", "unknown_customer")
 
 
+@pytest.mark.parametrize(
+    ("id", "code"),
+    [("", "no_id"), ("a\x00", "no_id"), ("1" * 81, "no_id"), (4711, "no_id"),
+     ("\ud800", "unreadable_answer")],
+)  # fmt: skip
+def test_a_number_that_cannot_be_stored_is_none(
+    client: clients.Erp, erp: Erp, monkeypatch: pytest.MonkeyPatch, id: Any, code: str
+) -> None:
+    monkeypatch.setattr(erp.book, "find", lambda reference: {"found": True, "id": id})
+    with pytest.raises(ErpUnreadable, match=code):
+        client.find("r-1")
+
+
 def test_a_document_is_a_pdf(client: clients.Erp, erp: Erp) -> None:
     id = client.write("submit-order", "r-1", body())
     assert client.document("ddt", id, f"D-{id}") == PDF

@@ -286,6 +286,26 @@ def test_a_bad_row_is_recorded_and_keeps_its_old_version(erp: Erp, agent: Agent)
     assert Customer.objects.get(key="C-0000").values["name"] == "Customer 0"
 
 
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("\ud800", ("name",)), ("a\x00b", ("name",)), ([], ("name",)), (None, ("name",))],
+)
+def test_a_row_that_cannot_be_stored_is_rejected(
+    tmp_path: Path, name: Any, columns: tuple[str, ...]
+) -> None:
+    deps = Memory(tmp_path, {"C-1": "one", "C-2": name})
+    found = complete(deps)
+    assert (deps.rows, found.rejected) == ({"C-1": "one"}, [(2, columns)])
+
+
+def test_a_line_without_end_or_with_deep_lists_is_rejected(tmp_path: Path) -> None:
+    deps = Memory(tmp_path, {})
+    text = json.dumps({"columns": COLUMNS}).encode() + b"\n" + b"[" * 50_000 + b"\n"
+    trailer = {"count": 1, "sha256": hashlib.sha256(text).hexdigest()}
+    deps.raw = text + json.dumps(trailer).encode()
+    assert complete(deps).rejected == [(1, ("*",))]
+
+
 @pytest.mark.django_db
 def test_three_failures_pause_a_sync_and_syncing_by_hand_ends_the_pause(
     erp: Erp, agent: Agent
