@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
+from django.forms.widgets import Script
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -15,39 +18,74 @@ from django.utils.translation import gettext_lazy as _
 from jobs import blobs
 from jobs.admin import Act, Column, Reason, Tab, Words, moment, principal
 from publisher import asset_verbs, assets
-from publisher.admin_base import PublisherAdmin, link_to
+from publisher.admin_base import PublisherAdmin, brand_choices, link_to
 from publisher.models import Asset
+
+_HIDDEN = forms.HiddenInput
+_SCRIPTS: list[Any] = [Script("publisher/upload.js", defer=True)]
 
 
 class UploadForm(Reason):
-    """Asks for what is known of a file before it is sent."""
+    """Asks for a file, which a script announces, sends to the store, and confirms."""
 
+    field_order = ("brand", "file", "alt_text")
+    file = forms.FileField(
+        label=_("File"),
+        help_text=_("A JPEG, PNG, GIF or WebP image, or an MP4 or MOV video, up to 1 GiB"),
+    )
+    asset = forms.UUIDField(required=False, widget=_HIDDEN)
+    """What was announced and sent."""
     words = {
-        "brand": Words(_("Brand"), _("A whole slug")),
-        "name": Words(_("File")),
-        "size": Words(_("Size")),
-        "content_type": Words(_("Type"), choices={one: one for one in assets.TYPES}),
-        "alt_text": Words(_("Alternative text")),
+        "brand": Words(_("Brand"), choices=lambda form: dict(brand_choices(form.request))),
+        "name": Words(_("Name"), widget=_HIDDEN),
+        "size": Words(_("Size"), widget=_HIDDEN),
+        "content_type": Words(_("Type"), widget=_HIDDEN),
+        "alt_text": Words(_("Alternative text"), _("What it shows, for those who cannot see it")),
     }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["file"].required = False  # its bytes go to the store, and not through here
+        self.fields["file"].widget.attrs = {
+            "required": True,
+            "accept": ",".join(assets.TYPES),
+            "data-sending": gettext("Sending…"),
+            "data-failed": gettext("The file could not be sent. Try again."),
+        }
 
-def _upload(request: HttpRequest, row: None, given: dict[str, Any]) -> str:
-    made = asset_verbs.upload(by=principal(request), **given)
+
+def _upload(request: HttpRequest, row: None, given: dict[str, Any]) -> HttpResponseBase | str:
+    """Announce a file and return where to send it; with the id of one that was sent, confirm it."""
+    given.pop("file")
+    by = principal(request)
+    if (sent := given.pop("asset")) is not None:
+        asset_verbs.confirm(sent, by=by)
+        url = reverse("admin:publisher_asset_change", args=[sent])
+        return JsonResponse({"url": url})
+    made = asset_verbs.upload(by=by, **{n: text for n, text in given.items() if text is not None})
+    if "application/json" in request.headers.get("Accept", ""):
+        return JsonResponse(made)
     words = gettext("Send the bytes with PUT to %(url)s, then confirm the asset %(id)s.")
     return words % {"url": made["url"], "id": made["id"]}
 
 
 @admin.register(Asset)
 class AssetAdmin(PublisherAdmin):
-    """Assets, newest first. Bytes are uploaded through the API, or copied from an address."""
+    """Assets, newest first: uploaded here or through the API, or copied from an address."""
 
     order = ("-created_at", "-id")
     search = "name"
     tabs = tuple(Tab(one.value, one.label, {"kind": one}) for one in Asset.Kind)
-    nothing = (_("There is no asset yet"), _("Copy one from an address, or upload it by API."))
+    nothing = (_("There is no asset yet"), _("Upload one, or copy it from an address."))
     nouns = ("asset",)
-    list_acts = (Act("upload", _("Upload…"), _upload, form=UploadForm, verb="asset.upload"),)
+    list_acts = (
+        Act("upload", _("Upload…"), _upload, form=UploadForm, tone="primary", verb="asset.upload"),
+    )
     audit_kind = "asset"
+
+    @property
+    def media(self) -> forms.Media:
+        return super().media + forms.Media(js=_SCRIPTS)
 
     def rows(self, request: HttpRequest) -> Any:
         return super().rows(request).filter(is_ready=True).select_related("brand")

@@ -18,12 +18,14 @@ from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
 from publisher import plan_verbs, plans, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
-from publisher.models import Approval, Channel, Comment, Plan, PlanVersion, Slot, Template
+from publisher.models import Approval, Asset, Channel, Comment, Plan, PlanVersion, Slot, Template
 
 LOOKS = {
     "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
     "published": "succeeded", "failed": "failed",
 }  # fmt: skip
+OFFERED = 30
+"""At most so many assets can be chosen in a form."""
 SHOWN = 50
 """At most so many versions, decisions and comments are on a page."""
 
@@ -37,6 +39,25 @@ def _placeholders(form: Any) -> str | None:
     if form.row is None:
         return None
     return plan_verbs.lines_of(plans.draft_of(form.row).placeholders)
+
+
+def _assets(form: Any) -> dict[UUID, str]:
+    """Return the newest assets that a plan may show, and those that it shows."""
+    rows = Asset.objects.filter(is_ready=True).order_by("-created_at")
+    if form.row is None:
+        slugs = [slug for slug, _name in brand_choices(form.request)]
+        return {
+            one.pk: f"{one.brand.name}: {one.name}"
+            for one in rows.filter(brand__slug__in=slugs).select_related("brand")[:OFFERED]
+        }
+    shown = plans.draft_of(form.row).assets
+    rows = rows.filter(brand=form.row.brand_id)
+    found = {one.pk: one.name for one in rows[:OFFERED]}
+    return found | {one.pk: one.name for one in rows.filter(pk__in=shown - set(found))}
+
+
+def _shown_assets(form: Any) -> list[UUID] | None:
+    return list(plans.draft_of(form.row).assets) if form.row is not None else None
 
 
 def _templates(form: Any) -> dict[UUID, str]:
@@ -63,7 +84,22 @@ class EditForm(Reason):
             _("Placeholders"), _("A line name=value for each {{name}}"), initial=_placeholders,
             widget=forms.Textarea(attrs={"rows": 3}), empty="",
         ),
+        "assets": Words(
+            _("Assets"), _("The newest are offered"), initial=_shown_assets, choices=_assets,
+            widget=forms.CheckboxSelectMultiple,
+        ),
     }  # fmt: skip
+
+
+class OverrideForm(Reason):
+    """Asks for the text of one channel."""
+
+    words = {
+        "channel": Words(_("Channel"), choices=dict(Channel.choices)),
+        "caption": Words(_("Caption"), _("Empty: as on all channels"), widget=forms.Textarea),
+        "headline": Words(_("Headline"), _("Of a blog post or video")),
+        "link": Words(_("Link")),
+    }
 
 
 class CreateForm(EditForm):
@@ -95,7 +131,10 @@ class PlanAdmin(PublisherAdmin):
     nothing = (_("There is no plan yet"), _("Create one: a post for one or more channels."))
     nouns = ("plan",)
     list_acts = (Act("create", _("Create…"), form=CreateForm, tone="primary", verb="plan.create"),)
-    acts = (Act("edit", _("Edit…"), form=EditForm, verb="plan.edit"),)
+    acts = (
+        Act("edit", _("Edit…"), form=EditForm, verb="plan.edit"),
+        Act("override", _("Override…"), form=OverrideForm, verb="plan.override"),
+    )
     audit_kind = "plan"
 
     def rows(self, request: HttpRequest) -> Any:

@@ -158,7 +158,7 @@ def plan_comment_add(request: HttpRequest, plan_id: UUID, body: CommentIn) -> An
     return Status(201, _comment(Comment.objects.get(pk=made)))
 
 
-for _verb in ("submit", "reject", "reopen", "schedule", "add_slot"):
+for _verb in ("submit", "reject", "reopen", "schedule", "add_slot", "override"):
     section.does(
         f"plan.{_verb}", f"/plans/{{uuid:plan_id}}/{_verb.replace('_', '-')}", f"plan_{_verb}",
         answer=PlanOut, show=lambda who, target, result: shown(_plan(target)),

@@ -46,6 +46,9 @@ At = Annotated[
 Zone = Annotated[str, Field(max_length=64, description="another time zone")]
 Note = Annotated[str, Field(max_length=5000, description="what the author is told")]
 Url = Annotated[str, Field(max_length=2000)]
+Assets = Annotated[
+    list[UUID] | None, Field(max_length=10, description="images and videos that were uploaded")
+]
 
 
 @contextmanager
@@ -95,15 +98,21 @@ def create_with(
 
 
 def content_of(
-    caption: str, headline: str, link: str, image: str, video: str, first_comment: str
-) -> dict[str, Any]:
+    caption: str, headline: str, link: str, image: str, video: str, first_comment: str,
+    assets: Iterable[UUID] | None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the content that the fields of a form mean."""
     media = [{"url": url, "kind": kind} for url, kind in ((image, "image"), (video, "video"))]
     given = {
         "caption": caption, "title": headline, "link": link, "ig_first_comment": first_comment,
-        "media": [one for one in media if one["url"]],
+        "media": [*of_assets(assets), *(one for one in media if one["url"])],
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
+
+
+def of_assets(assets: Iterable[UUID] | None) -> list[dict[str, str]]:
+    """Return media that show assets, in their order."""
+    return [{"asset": str(one)} for one in assets or ()]
 
 
 @verb("plan.create", on=PLAN, permission=ADD_PLAN, new=True)
@@ -131,12 +140,13 @@ def create(
     placeholders: Annotated[
         str, Field(max_length=20_000, description="a line name=value for each placeholder")
     ] = "",
+    assets: Assets = None,
 ) -> Plan:
     """Create a plan: a draft of a post for one or more channels."""
     if bool(channels) != bool(at):
         field = "at" if channels else "channels"
         raise Refused(INVALID_PLAN, Fault(field, "channels and a time go together"))
-    content = content_of(caption, headline, link, image, video, first_comment)
+    content = content_of(caption, headline, link, image, video, first_comment, assets)
     if values := values_of(placeholders):
         content["placeholders"] = values
     places = [plans.Place(channel, at) for channel in channels]
@@ -177,15 +187,41 @@ def edit(
     placeholders: Annotated[
         str | None, Field(max_length=20_000, description="a line name=value for each placeholder")
     ] = None,
+    assets: Assets = None,
 ) -> None:
-    """Change the text of a plan: it is a draft again, and posts that wait are cancelled."""
+    """Change the content of a plan: it is a draft again, and posts that wait are cancelled."""
     given = {"caption": caption, "title": headline, "link": link, "ig_first_comment": first_comment}
     with on_plan(edit, plan_id, "editor", by=by) as (_act, plan):
         known = plans.current(plan).content
         change: dict[str, Any] = {n: text for n, text in given.items() if text is not None}
         if placeholders is not None:
             change["placeholders"] = values_of(placeholders)
+        if assets is not None:
+            linked = [one for one in known.get("media", []) if "asset" not in one]
+            change["media"] = [*of_assets(assets), *linked]
         plans.edit(plan, drafts.read({**known, **change}), by=str(by))
+
+
+@verb("plan.override", on=PLAN, permission=CHANGE_PLAN)
+def override(
+    plan_id: UUID,
+    channel: Channels,
+    *,
+    by: By,
+    caption: Annotated[str, Field(max_length=63_206)] = "",
+    headline: Annotated[str, Field(max_length=500, description="of a blog post or video")] = "",
+    link: Url = "",
+) -> None:
+    """Give a channel a text of its own; what is left empty there is as on all channels."""
+    given = {"caption": caption, "title": headline, "link": link}
+    with on_plan(override, plan_id, "editor", by=by) as (_act, plan):
+        known = plans.current(plan).content
+        others = dict(known.get("overrides", {}))
+        own = {n: v for n, v in others.pop(channel, {}).items() if n not in given}
+        own |= {name: text for name, text in given.items() if text}
+        if own:
+            others[channel] = own
+        plans.edit(plan, drafts.read({**known, "overrides": others}), by=str(by))
 
 
 def edit_with(plan_id: UUID, content: Any, title: str | None, *, by: By) -> None:

@@ -181,6 +181,9 @@ def schedule(
     image: Annotated[str, Field(max_length=2000, description="address of an image")] = "",
     video: Annotated[str, Field(max_length=2000, description="address of a video")] = "",
     first_comment: Annotated[str, Field(max_length=2200, description="on Instagram")] = "",
+    assets: Annotated[
+        list[UUID] | None, Field(max_length=10, description="images and videos that were uploaded")
+    ] = None,
 ) -> UUID:
     """Schedule a post; the same text at the same time is one post, however often it is asked."""
     with acting(schedule, account_id, by=by) as act:
@@ -188,7 +191,8 @@ def schedule(
         access.require(by, row.brand_id, "approver")
         if at.utcoffset() is None:
             raise Refused(services.INVALID_PLAN, Fault("at", "needs a time zone"))
-        media = [
+        media: list[dict[str, str]] = [{"asset": str(one)} for one in assets or ()]
+        media += [
             {"url": url, "kind": kind} for url, kind in ((image, "image"), (video, "video")) if url
         ]
         post = Content.model_validate(

@@ -120,6 +120,7 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "plan": f"publisher/plan/{ids['plan']}/change/",
         "plan-new": "publisher/plan/do/create/",
         "plan-edit": f"publisher/plan/{ids['plan']}/do/edit/",
+        "plan-override": f"publisher/plan/{ids['plan']}/do/override/",
         "plan-approve": f"publisher/plan/{ids['plan']}/do/approve/",
         "slot": f"publisher/slot/{ids['slot']}/change/",
         "slot-move": f"publisher/slot/{ids['slot']}/do/move/",

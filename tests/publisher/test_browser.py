@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -11,10 +12,12 @@ from playwright.sync_api import Browser, BrowserContext
 from pytest_django import DjangoDbBlocker
 
 from config.standins.publisher import Standin
-from publisher.models import Account, Publication
+from publisher import plans
+from publisher.models import Account, Asset, Plan, Publication
 from tests.browser.conftest import Site, browser
 from tests.browser.looking import cell, check, complaints, filled, marked, speaking, visitor
 from tests.publisher.filling import DIFFERING, NAMES, fill, screens
+from tests.publisher.pictures import picture
 
 __all__ = ["browser", "cell", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
@@ -83,4 +86,61 @@ def test_an_account_is_reconnected(site: Site, visitor: BrowserContext) -> None:
     row = Account.objects.get(pk=pk)
     assert (row.status, row.token) == ("connected", "a-new-one")
     assert "a-new-one" not in page.content()
+    page.close()
+
+
+def test_a_picture_is_uploaded_planned_and_scheduled(
+    site: Site, visitor: BrowserContext, tmp_path: Path
+) -> None:
+    """Without a shell: the file, a plan that shows it, a text of one channel, the approval."""
+    page = visitor.new_page()
+    found = complaints(page)
+    (tmp_path / "bread.png").write_bytes(picture("PNG"))
+    page.goto(f"{site.url}/admin/publisher/asset/do/upload/")
+    page.get_by_label("Brand").select_option("acme-cafe")
+    page.get_by_label("File").set_input_files(tmp_path / "bread.png")
+    page.get_by_label("Alternative text").fill("Bread")
+    page.locator(SUBMIT).first.click()
+    page.wait_for_url(lambda url: url.endswith("/change/"))
+    asset = Asset.objects.get(name="bread.png")
+    assert (asset.is_ready, asset.alt_text, asset.copy_size > 0) == (True, "Bread", True)
+
+    page.goto(f"{site.url}/admin/publisher/plan/do/create/")
+    page.get_by_label("Brand").select_option("acme-cafe")
+    page.get_by_label("Title").fill("With a picture")
+    page.get_by_label("Caption").fill("Fresh {{what}}")
+    page.get_by_label("Placeholders").fill("what=bread")
+    page.get_by_label("Facebook page").check()
+    page.get_by_label("Instagram", exact=True).check()
+    page.get_by_label("When").fill("2031-05-01T10:00")
+    page.get_by_label("bread.png").check()
+    page.locator(SUBMIT).first.click()
+    page.wait_for_url(lambda url: "/do/" not in url)
+    plan = Plan.objects.get(title="With a picture")
+    path = f"{site.url}/admin/publisher/plan/{plan.pk}"
+    page.goto(f"{path}/do/override/")
+    page.get_by_label("Channel").select_option("meta_facebook")
+    page.get_by_label("Caption").fill("Dear friends")
+    page.locator(SUBMIT).first.click()
+    page.wait_for_url(lambda url: "/do/" not in url)
+    draft = plans.draft_of(Plan.objects.get(pk=plan.pk))
+    assert draft.assets == {asset.pk}
+    assert draft.on("meta_facebook").text == "Dear friends"
+    assert draft.on("meta_instagram").text == "Fresh bread"
+    page.goto(f"{path}/do/edit/")
+    assert page.get_by_label("bread.png").is_checked()
+    page.close()
+    assert found == []
+
+
+def test_a_file_that_is_none_is_refused_on_the_page(
+    site: Site, visitor: BrowserContext, tmp_path: Path
+) -> None:
+    page = visitor.new_page()
+    (tmp_path / "bread.png").write_bytes(b"<html>" * 10)
+    page.goto(f"{site.url}/admin/publisher/asset/do/upload/")
+    page.get_by_label("Brand").select_option("acme-cafe")
+    page.get_by_label("File").set_input_files(tmp_path / "bread.png")
+    page.locator(SUBMIT).first.click()
+    page.get_by_text("neither an image").wait_for()
     page.close()
