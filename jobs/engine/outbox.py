@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs import events, registry
+from jobs import events, registry, tracing
 from jobs.engine import rq, sql
 from jobs.engine.calls import call
 from jobs.engine.pushes import after_commit
@@ -59,7 +59,8 @@ def emit(
     EventError before anything is written.
     """
     made = events.message(topic, payload, key=key, tenant=tenant, audience=audience)
-    write(made)
+    with tracing.span("jobs emit", "PRODUCER", topic=topic, event=made.id):
+        write(made)
     after_commit(None)
     return made.id
 

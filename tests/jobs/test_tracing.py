@@ -150,6 +150,16 @@ def test_an_effect_is_a_span_of_its_attempt(
     assert (found["jobs effect"].attributes or {})["jobs.effect"] == "charge"
 
 
+def test_an_event_is_a_span_of_what_emits_it(
+    spans: Callable[[], dict[str, ReadableSpan]], handle: Callable[..., None]
+) -> None:
+    handle(lambda ctx, payload: str(jobs.emit("parcel.posted", {"n": 1}, tenant="acme")))
+    run(a_claim(Traced()))
+    made = spans()["jobs emit"]
+    assert parent(made) == span_id(spans()["jobs attempt"])
+    assert (made.attributes or {})["jobs.topic"] == "parcel.posted"
+
+
 def test_a_stored_context_that_is_none_is_ignored(
     spans: Callable[[], dict[str, ReadableSpan]], handle: Callable[..., None]
 ) -> None:
