@@ -133,6 +133,18 @@ def test_imports_and_comparisons_need_an_idempotency_key(
     assert first.json() == again.json() and ImportRun.objects.count() == 1
 
 
+def test_the_newest_trade_of_a_symbol_is_compared(ann: Caller, bob: Caller) -> None:
+    older, newest = (trade(n, "BUY", "1", "100", n, owner=ann.user) for n in (1, 2))
+    trade(3, "BUY", "1", "100", 3, owner=ann.user, is_counted=False)
+    trade(4, "BUY", "1", "100", 4, owner=bob.user)
+    answer = ann.post("/simulations/simple", {"symbol": "BTC-USD"})
+    assert (answer.status_code, answer.json()["tradeId"]) == (202, str(newest.pk))
+    assert answer.headers["Location"] == f"{BASE}/simulations/{newest.pk}/7"
+    both = {"symbol": "BTC-USD", "tradeId": str(older.pk)}
+    for given, status in ((both, 422), ({}, 422), ({"symbol": "ETH-USD"}, 404)):
+        assert ann.post("/simulations/simple", given).status_code == status, given
+
+
 def test_the_fourth_import_of_a_minute_waits(link: BrokerConnection, ann: Caller) -> None:
     answers = [ann.post("/trades/import", {}) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [202, 202, 202, 429]

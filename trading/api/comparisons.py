@@ -12,16 +12,17 @@ from ninja import Field, Schema, Status
 from jobs.api import In
 from trading import queries, services, verbs
 from trading.api.caller import BASE, answered, missing, oneself, section, user_of
-from trading.models import (
-    Simulation,
-)
+from trading.api.trades import SYMBOL
+from trading.errors import Refused
+from trading.models import Simulation, Trade
 from trading.money import text
 
 
 class SimulateIn(In):
-    """A trade to compare with holding."""
+    """A trade to compare with holding: by its id, or the newest one of a symbol."""
 
-    tradeId: str = Field(pattern=r"^[1-9][0-9]{0,17}$")
+    tradeId: str | None = Field(None, pattern=r"^[1-9][0-9]{0,17}$")
+    symbol: str | None = Field(None, pattern=SYMBOL)
     horizonDays: int = Field(7, ge=1, le=30)
 
 
@@ -60,9 +61,9 @@ def _simulation(row: Simulation, *, is_fresh: bool) -> dict[str, Any]:
 )  # fmt: skip
 def simulate(request: HttpRequest, response: HttpResponse, body: SimulateIn) -> Any:
     user = user_of(request)
-    trade_id = int(body.tradeId)
 
     def run() -> services.Simulated:
+        trade_id = _trade(user, body)
         verbs.simulate(trade_id, by=oneself(request), days=body.horizonDays)
         return services.simulate(user, trade_id, body.horizonDays)
 
@@ -71,8 +72,20 @@ def simulate(request: HttpRequest, response: HttpResponse, body: SimulateIn) -> 
     if found.is_fresh:
         return Status(200, shown)
     path = request.path.removesuffix("/simulations/simple")
-    response["Location"] = f"{path}/simulations/{trade_id}/{body.horizonDays}"
+    response["Location"] = f"{path}/simulations/{found.row.trade_id}/{body.horizonDays}"
     return Status(202, shown)
+
+
+def _trade(user: int, body: SimulateIn) -> int:
+    if (body.tradeId is None) == (body.symbol is None):
+        raise Refused("INVALID", "name either a trade or a symbol", "tradeId")
+    if body.tradeId is not None:
+        return int(body.tradeId)
+    rows = Trade.objects.filter(user_id=user, is_counted=True, symbol=body.symbol)
+    found = rows.order_by("-ts", "-id").values_list("pk", flat=True).first()
+    if found is None:
+        raise Refused("NOT_FOUND", "there is no trade of this symbol", "symbol")
+    return found
 
 
 @section.get(f"{BASE}/simulations/{{int:trade_id}}/{{int:days}}", "trading_simulation", needs="",

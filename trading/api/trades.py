@@ -21,6 +21,8 @@ from trading.models import (
 )
 from trading.money import text
 
+SYMBOL = r"^[A-Z0-9]{1,20}-[A-Z0-9]{1,20}$"
+
 
 class TradeOut(Schema):
     """A fill; amounts are decimals as text."""
@@ -54,7 +56,7 @@ class TradeFilters(Schema):
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
     """Exclusive."""
-    symbol: str | None = Field(None, pattern=r"^[A-Z0-9]{1,20}-[A-Z0-9]{1,20}$")
+    symbol: str | None = Field(None, pattern=SYMBOL)
     side: Literal["BUY", "SELL"] | None = None
     label: Literal["FOMO", "PANIC", "DISCIPLINE", "NEUTRAL"] | None = None
     rule: Literal["avoidSpikeOverPct", "minHoldHours"] | None = None
