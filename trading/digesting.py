@@ -57,12 +57,20 @@ def run(ctx: jobs.Context, payload: DigestJob) -> dict[str, Any]:
         found = _figures(window)
     body = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
     digest, key = hashlib.sha256(body).hexdigest(), key_of(user, start, end)
-    ctx.progress(3, 5, "SNAPSHOT")
+    ctx.progress(3, 5, "SNAPSHOT_S3")
     _snapshot(key, body)
     ctx.progress(4, 5, "UPSERT_DB")
-    row, is_new = _store(ctx, window, found, digest, key)
+    try:
+        row, is_new = _store(ctx, window, found, digest, key)
+    except Erased:
+        blobs.store().delete(key)
+        raise jobs.Unrecoverable("NOT_FOUND") from None
     ctx.progress(5, 5, "EMIT_READY")
     return {"digestId": str(row.pk), "sha256": digest, "changed": is_new}
+
+
+class Erased(Exception):
+    """The user's data was erased meanwhile."""
 
 
 def _snapshot(key: str, body: bytes) -> None:
@@ -84,6 +92,8 @@ def _store(
     values = {"payload": found, "sha256": digest, "storage_key": key, "delivered_at": now()}
     with transaction.atomic():
         ctx.fence()
+        if window.trades and not Trade.objects.filter(pk=window.trades[0].pk).exists():
+            raise Erased
         row = Digest.objects.select_for_update(no_key=True).filter(**week).first()
         if row is not None and row.sha256 == digest:
             return row, False

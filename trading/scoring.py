@@ -235,9 +235,13 @@ def _add_insights(desk: Desk, verdicts: list[Verdict]) -> None:
         if (broker, order, label) in known:
             continue
         text = _sentence(label, verdict.scored.features)
-        row, _ = Insight.objects.get_or_create(
-            user_id=user, broker=broker, order_id=order, label=label, defaults={"text": text}
-        )
+        with transaction.atomic():
+            desk.ctx.fence()
+            if not ScoreRun.objects.filter(pk=desk.row.pk).exists():
+                raise jobs.Unrecoverable("NOT_FOUND")  # the user's data was erased meanwhile
+            row, _ = Insight.objects.get_or_create(
+                user_id=user, broker=broker, order_id=order, label=label, defaults={"text": text}
+            )
         known[broker, order, label] = row.text
         desk.ctx.checkpoint()
     for verdict in verdicts:

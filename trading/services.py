@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from trading.models import (
 from trading.payloads import (
     DigestJob,
     ImportJob,
+    ScoreJob,
     SimJob,
     digest_key,
     import_key,
@@ -207,11 +209,26 @@ def revoke_link(row: BrokerConnection, *, by: str, why: str) -> None:
     BrokerConnection.objects.filter(pk=row.pk).update(key_name=None, secret=None)
 
 
+def _cancel_jobs(user: int) -> None:
+    kinds = [payload.kind for payload in (ImportJob, ScoreJob, SimJob, DigestJob)]
+    unfinished = jobs.Job.objects.filter(
+        tenant=tenant_of(user), kind__in=kinds, finished_at__isnull=True
+    )
+    seen: set[UUID] = set()
+    while found := set(unfinished.values_list("pk", flat=True)) - seen:
+        seen |= found
+        for job_id in sorted(found):
+            with suppress(jobs.errors.NotAllowed, jobs.errors.UnknownJob):  # it has just ended
+                jobs.cancel(job_id, by="trading", reason="the user's data is deleted")
+
+
 def erase(user: int) -> dict[str, Any]:
     """Delete everything that the app keeps about a user, in the caller's transaction.
 
-    Snapshots go once the transaction is committed; running jobs find nothing and write nothing.
+    Snapshots go once the transaction is committed. What runs meanwhile waits for it at its fence,
+    and writes nothing then.
     """
+    _cancel_jobs(user)
     counted = {}
     for model in (
         RuleBreak, Insight, Rule, Digest, Simulation, Trade, ImportRun, ScoreRun, BrokerConnection,

@@ -51,9 +51,9 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
     if row.fresh_until is not None and row.fresh_until > moment:
         return _result(row)
     end = trade.ts + timedelta(days=payload.horizonDays)
-    ctx.progress(1, 4, "CACHE_CHECK")
+    ctx.progress(1, 5, "CACHE_CHECK")
     try:
-        ctx.progress(2, 4, "FETCH")
+        ctx.progress(2, 5, "FETCH")
         rows = market.hours(trade.symbol, hour_of(trade.ts), end)
     except MeterFull:
         _note(ctx, row, "VENUE_LIMITED")
@@ -63,14 +63,15 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
         raise Failed(error.code) from None
     except VenueError as error:
         _give_up(ctx, row, error.code)
-    ctx.progress(3, 4, "BUILD_CURVES")
+    ctx.progress(3, 5, "BUILD_CURVES")
     with ctx.span("sim.run", trade=trade.pk):
         of_market = Trade.objects.filter(
             user_id=trade.user_id, broker=trade.broker, symbol=trade.symbol
         )
         points = curves(trade, list(of_market), rows, end)
+    ctx.progress(4, 5, "CACHE_SET")
     _store(ctx, row, points, end, moment)
-    ctx.progress(4, 4, "CACHE_SET")
+    ctx.progress(5, 5, "RETURN")
     return _result(row)
 
 
@@ -97,7 +98,7 @@ def _store(
     row.fresh_until, row.error = moment + FRESH, ""
     with transaction.atomic():
         ctx.fence()
-        row.save()
+        row.save(force_update=True)
 
 
 def _result(row: Simulation) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.test import Client
 from config.standins.trading import Coinbase, Fault, new_account
 from jobs.testing import run_jobs
 from tests.trading.factories import linked, trade, user
-from trading.models import BrokerConnection, Digest, ImportRun, Trade
+from trading.models import BrokerConnection, ImportRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BASE = "/api/v1/trading"
@@ -229,26 +229,6 @@ def test_rules_are_set_and_name_the_trades_that_broke_them(
     assert {one["kind"]: one["broken"] for one in ann.get("/rules").json()} == {
         "avoidSpikeOverPct": 3, "minHoldHours": len(early),
     }  # fmt: skip
-
-
-def test_erasing_leaves_nothing(venue: Coinbase, link: BrokerConnection, ann: Caller) -> None:
-    from jobs import blobs
-    from trading import services
-    from trading.clock import now, week_of
-
-    ann.post("/trades/import", {})
-    run_jobs()
-    end = week_of(now()).date()
-    from datetime import timedelta
-
-    services.enqueue_digest(link.user_id, end - timedelta(days=7), end)
-    run_jobs()
-    [row] = Digest.objects.all()
-    assert blobs.store().head(row.storage_key) is not None
-    assert ann.post("/erase", {"reason": "I leave"}).json()["deleted"]["Trade"] > 0
-    assert blobs.store().head(row.storage_key) is None
-    for model in (Trade, Digest, ImportRun, BrokerConnection):
-        assert not model.objects.filter(user=link.user).exists(), model
 
 
 def test_cells_of_the_export_are_no_formulas(ann: Caller) -> None:

@@ -26,6 +26,7 @@ _NAMES = {
 """In the order in which they are shown; what is not named here is always the same."""
 _REASONS = {
     "too_little_history": gettext_lazy("There are fewer than 74 hours of prices before the trade."),
+    "no_market_data": gettext_lazy("The venue has no prices of this market."),
     "no_indicators": gettext_lazy("The indicators have no value yet."),
 }
 _UNITS = {Rule.Kind.AVOID_SPIKE: "%", Rule.Kind.MIN_HOLD: "h"}
