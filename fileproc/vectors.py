@@ -39,9 +39,20 @@ def exists() -> bool:
 
 
 def after_migrate(using: str, **_: Any) -> None:
-    """Make the table after each ``migrate``, where the server has pgvector."""
-    if using == "default":
+    """Make the table after each ``migrate`` where the server has pgvector; drop it with the app's."""
+    if using != "default":
+        return
+    if _has_app_tables():
         create()
+    else:
+        with connections["default"].cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
+
+
+def _has_app_tables() -> bool:
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT to_regclass('fileproc_chunk') IS NOT NULL")
+        return bool(cursor.fetchone()[0])
 
 
 def create() -> str:

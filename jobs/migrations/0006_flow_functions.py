@@ -1,6 +1,11 @@
 """Flow control in the database: admission in one round trip, and what follows when a job moves."""
 
+from importlib import import_module
+
 from django.db import migrations
+
+dispatch = import_module("jobs.migrations.0003_dispatch")
+enqueue = import_module("jobs.migrations.0004_enqueue")
 
 # A lane is a tenant and a kind: tenants take turns, and within a tenant's turn the lowest rank
 # goes first. The separator is a control character, which neither may contain.
@@ -639,9 +644,10 @@ BEGIN
 END $$;
 """
 
-UNDISPATCH = """
+UNDISPATCH = f"""
 DROP FUNCTION jobs_dispatch(text, int, int, jsonb); DROP FUNCTION jobs_rooms(text[]);
 DROP FUNCTION jobs_take_slots(uuid[], text[]); DROP FUNCTION jobs_take_limits(uuid[]);
+{dispatch.DISPATCH}
 """
 
 # Waiting jobs that may push others aside ask the holders of their keys to stop: those that run,
@@ -674,11 +680,19 @@ END $$
 """
 
 
+UNENQUEUE = f"""
+DROP FUNCTION jobs_enqueue(uuid, text, text, text, int, text, int, text, text[], timestamptz,
+  float8, int, timestamptz, float8, int, float8, float8, text, int, text, text, text, boolean,
+  boolean, uuid, int, uuid);
+{enqueue.ENQUEUE}
+"""
+
+
 class Migration(migrations.Migration):
     dependencies = [("jobs", "0005_flow")]
 
     operations = [
-        migrations.RunSQL(ENQUEUE, migrations.RunSQL.noop),
+        migrations.RunSQL(ENQUEUE, UNENQUEUE),
         migrations.RunSQL(FOLLOW, UNFOLLOW),
         migrations.RunSQL(CLAIM, "DROP FUNCTION jobs_claim(uuid[], text, uuid, uuid, text)"),
         migrations.RunSQL(SUCCEED, "DROP FUNCTION jobs_succeed(uuid[], uuid[], jsonb, text)"),

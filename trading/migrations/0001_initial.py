@@ -14,6 +14,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        # Its clock stamps the rows.
+        ("jobs", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
