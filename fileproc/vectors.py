@@ -39,7 +39,7 @@ def exists() -> bool:
 
 
 def after_migrate(using: str, **_: Any) -> None:
-    """Make the table after each ``migrate`` where the server has pgvector; drop it with the app's."""
+    """Make the table where the server has pgvector; drop it with the app's own tables."""
     if using != "default":
         return
     if _has_app_tables():

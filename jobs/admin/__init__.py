@@ -2,8 +2,8 @@
 
 Public are ``PlainAdmin`` (a list and a page of facts, without templates), ``PlatformAdmin``
 (a list, a page and acts), ``Act``, ``Reason`` and ``Words``, the
-``components``, ``charts`` and ``tables``, and ``register_panel``, which hangs a panel into the
-page of jobs of a kind.
+``components``, ``charts`` and ``tables``, ``register_panel``, which adds a panel to the page of
+jobs of a kind, and ``register``, which adds the pages to an admin site of your own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from jobs.admin.panels import register_panel
 from jobs.admin.plain import Column, PlainAdmin, Tab, moment
 from jobs.admin.queues import QueueAdmin
 from jobs.admin.schedules import ScheduleAdmin
+from jobs.admin.sites import register
 from jobs.admin.views import SavedViewAdmin
 from jobs.admin.webhooks import DeliveryAdmin, WebhookAdmin
 from jobs.admin.workers import WorkerAdmin
@@ -69,6 +70,7 @@ __all__ = [
     "missing",
     "moment",
     "principal",
+    "register",
     "register_panel",
     "tables",
     "visible",

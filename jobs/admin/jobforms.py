@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs import registry
+from jobs.admin import sites
 from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason, offer, site_of
 from jobs.admin.components import pretty
@@ -141,12 +142,10 @@ def told_once(
     request: HttpRequest, title: str, subject: object, text: str, back: str, words: str = ""
 ) -> HttpResponse:
     """A page with a text that no cache and no history keeps."""
-    from django.contrib import admin
-
     from jobs.admin.base import MEDIA
 
     data = {
-        **admin.site.each_context(request), "media": MEDIA, "jd_site": site_of(request),
+        **sites.current(request).each_context(request), "media": MEDIA, "jd_site": site_of(request),
         "title": title, "subject": subject, "text": text, "words": words, "back": back,
         "is_fullwidth": True,
     }  # fmt: skip

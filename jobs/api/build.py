@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import register_converter
@@ -134,8 +135,11 @@ class Api(NinjaAPI):
         for pattern in found:
             callback = getattr(pattern, "callback", None)
             if callback is not None:
-                shape = SHAPES.get(getattr(pattern, "name", ""))
-                pattern.callback = _finished(callback, shape)
+                name = getattr(pattern, "name", "")
+                finished = _finished(callback, SHAPES.get(name))
+                # Operations authenticate their callers; the pages about them do not.
+                shows_docs = name in ("openapi-json", "openapi-view")
+                pattern.callback = finished if shows_docs else login_not_required(finished)
         return found
 
 

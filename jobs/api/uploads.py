@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -40,8 +41,8 @@ def streamed(limit: int) -> Callable[[View], View]:
     """Let the decorated view read request bodies of up to ``limit`` bytes itself.
 
     Requests with a body need a Content-Length. The view is exempt from CSRF checks, which would
-    look for a token in the body: it must not trust a session, but a signature or a key in the head.
-    Errors of the view are answered as problems, as in the API.
+    look for a token in the body, and from LoginRequiredMiddleware: it must trust no session, only a
+    signature or a key in the headers. Errors of the view are answered as problems, as in the API.
     """
     if type(limit) is not int or limit < 1:
         raise InvalidOption("limit", f"must be a whole number of bytes above zero, got {limit!r}")
@@ -64,7 +65,7 @@ def streamed(limit: int) -> Callable[[View], View]:
             return response
 
         setattr(judged, bodies.LIMIT, limit)
-        made: View = csrf_exempt(judged)
+        made: View = login_not_required(csrf_exempt(judged))
         return made
 
     return decorate

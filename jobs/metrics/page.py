@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from django.contrib.auth.decorators import login_not_required
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
@@ -25,6 +26,7 @@ _lock = threading.Lock()
 _told: tuple[float, bytes] | None = None
 
 
+@login_not_required
 @require_safe
 def view(request: HttpRequest) -> HttpResponse:
     """The metrics, for who shows the token of the settings; without one, for this machine only."""

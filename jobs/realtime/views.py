@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from django.contrib.auth.decorators import login_not_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
@@ -26,6 +27,7 @@ Act = Callable[[Channel, HttpRequest, Path], HttpResponseBase]
 def bound(act: Act, channel: Channel) -> Callable[..., HttpResponseBase]:
     """Return the channel's view, whose troubles are problems in JSON, as those of the API."""
 
+    @login_not_required  # the channel authenticates
     @require_GET
     @wraps(act)
     def view(request: HttpRequest, **path: Any) -> HttpResponseBase:
