@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import suppress
 
 from jobs.cli import ports, web
 from jobs.cli.groups import WORKERS, declared, get
@@ -70,7 +72,7 @@ def _workers(options: Options) -> Iterator[Program]:
 
 
 def run(options: Options) -> int:
-    foreman = Foreman(programs(options), _print)
+    foreman = Foreman(programs(options), write)
     if options["web"]:
         web.application()
         ports.check_free(options["web"])
@@ -78,9 +80,14 @@ def run(options: Options) -> int:
     return foreman.run()
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def write(text: str) -> None:
+    """Write the text if it can be written: the programs do not end with their log.
+
+    Unbuffered, so that nothing is left to be written when the interpreter ends.
+    """
+    if sys.stdout is not None:  # it is when the descriptor was closed, and may be another's now
+        with suppress(OSError, ValueError):
+            os.write(sys.stdout.fileno(), text.encode(errors="replace"))
 
 
 VERB = Verb(

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from jobs.cli import web
+from tests.architecture.sources import ROOT
 
 
 def test_a_missing_application_is_named_with_that_of_the_project(settings: Any) -> None:
@@ -55,3 +61,34 @@ def test_an_address_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=f"another program listens at 127.0.0.1:{port}"):
             call_command("jobs", "run", f"--web={port}")
+
+
+FOREMAN = """
+import sys, time
+from jobs.cli.run import write
+from jobs.engine.foreman import Foreman, Program
+code = "import pathlib, sys, time; print('begun', flush=True); time.sleep(0.3);" \\
+    "print('again', flush=True); pathlib.Path(sys.argv[1]).touch(); time.sleep(60)"
+from pathlib import Path
+mark = Path(sys.argv[1])
+program = Program("long", (sys.executable, "-c", code, str(mark)))
+sys.exit(Foreman([program], write).run(done=mark.exists))
+"""
+
+
+@pytest.mark.parametrize("fault", ["no reader", "full disk", "closed"])
+def test_programs_do_not_end_with_their_log(fault: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FOREMAN, str(tmp_path / "mark")]
+    if fault == "no reader":
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(command, stdout=writing, cwd=ROOT, check=False)
+        os.close(writing)
+    elif fault == "full disk":
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, cwd=ROOT, check=False)
+    else:
+        shell = " ".join(map(shlex.quote, command)) + " >&-"
+        done = subprocess.run(["/bin/sh", "-c", shell], cwd=ROOT, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "mark").exists()
