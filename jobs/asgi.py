@@ -3,8 +3,11 @@
 ::
 
     # asgi.py
+    import os
+
     from jobs.asgi import get_asgi_application
 
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "yourproject.settings")
     application = get_asgi_application(threads=16)
 
 Django's own handler gives every request a new thread, with which the event loop and the middleware

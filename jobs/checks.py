@@ -214,7 +214,34 @@ def connection_is_there(**_: Any) -> list[CheckMessage]:
     if name not in queues:
         message = f"JOBS['CONNECTION'] is {name!r}, which RQ_QUEUES lacks"
         return [Error(message, _near(name, queues), id="jobs.E005")]
+    from jobs.engine import clients
+
+    try:
+        clients.client()
+    except Exception as error:  # whatever django-rq and redis-py raise for what they cannot use
+        what = f"lacks {error}" if isinstance(error, KeyError) else f"cannot be used: {error}"
+        return [Error(f"RQ_QUEUES[{name!r}] {what}", id="jobs.E005")]
     return []
+
+
+@register("jobs")
+def transactions_see_what_others_commit(**_: Any) -> list[CheckMessage]:
+    """Warn if the database alias asks for an isolation level that makes concurrent claims fail."""
+    settings = _settings()
+    if settings is None or settings.DATABASE not in connections.settings:
+        return []
+    options = connections.settings[settings.DATABASE].get("OPTIONS", {})
+    level = options.get("isolation_level")
+    if level is None or getattr(level, "name", str(level)) == "READ_COMMITTED":
+        return []
+    return [
+        Warning(
+            f"DATABASES[{settings.DATABASE!r}]['OPTIONS']['isolation_level'] is "
+            f"{getattr(level, 'name', level)}; jobs need READ_COMMITTED",
+            "remove it, or give the jobs an alias of their own: JOBS['DATABASE']",
+            id="jobs.W062",
+        )
+    ]
 
 
 @register("jobs")

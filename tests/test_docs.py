@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
+from urllib.request import urlopen
 
 import pytest
 from django.conf import settings as django_settings
@@ -34,6 +38,7 @@ from jobs import checks, conf, endings, outcomes, registry, testing, versions
 from jobs.context import Context
 from jobs.engine.board import StopReason
 from jobs.engine.drafts import OnParentFailure, Options
+from jobs.fields import columns, indexes
 from jobs.limits import UniqueFor
 from jobs.management.commands.jobs import commands
 from jobs.models import Job
@@ -41,7 +46,9 @@ from jobs.operate import verbs
 from jobs.operate.doctor import EVERY
 from jobs.states import JobState
 from tests.architecture import sources
+from tests.jobs.ports import free_port
 from tests.operate import document
+from tests.wait import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -263,14 +270,16 @@ def test_every_declaration_of_a_verb_is_in_the_table() -> None:
     assert document.written(page) == page, "run `python -m tests.operate.document`"
 
 
+def ids_of_checks(*modules: ModuleType) -> list[str]:
+    sources = "".join(map(inspect.getsource, modules))
+    return [*dict.fromkeys(re.findall(r'id="(\w+\.(?:fields\.)?[EW]\d+)"', sources))]
+
+
 def test_every_check_is_documented() -> None:
-    known = re.findall(r'id="(jobs\.\w+)"', inspect.getsource(checks))
-    known.sort(key=lambda name: name[6:])
-    known += re.findall(r'id="(emailgw\.\w+)"', inspect.getsource(emailgw.checks))
-    known += re.findall(r'id="(fileproc\.\w+)"', inspect.getsource(fileproc.checks))
-    known += re.findall(r'id="(publisher\.\w+)"', inspect.getsource(publisher.checks))
-    known += re.findall(r'id="(trading\.\w+)"', inspect.getsource(trading.checks))
-    known += re.findall(r'id="(operations\.\w+)"', inspect.getsource(operations.checks))
+    known = sorted(ids_of_checks(checks), key=lambda name: name[6:])
+    known += ids_of_checks(columns, indexes)
+    for app in (emailgw, fileproc, publisher, trading, operations):
+        known += ids_of_checks(app.checks)
     assert first_cells(section("docs/operating.md", "Checks")) == known
 
 
@@ -379,3 +388,31 @@ def test_the_oldest_packages_are_those_that_pip_allows() -> None:
     for name, oldest in (("django", versions.DJANGO), ("redis", versions.REDIS_PY)):
         [bound] = re.findall(rf"(?<![\w-]){name}>=([\d.]+)", listed)
         assert versions.parsed(bound) == oldest
+
+
+@pytest.mark.slow
+def test_a_server_starts_with_the_deployment_lines(tmp_path: Path) -> None:
+    page = section("docs/realtime.md", "Deployment")
+    [command] = re.findall(r"^uvicorn .*", page, re.MULTILINE)
+    [module] = [block for block in blocks("docs/realtime.md", "python") if "# asgi.py" in block]
+    assert 'setdefault("DJANGO_SETTINGS_MODULE", "yourproject.settings")' in module
+    (tmp_path / "asgi.py").write_text(module.replace("yourproject.settings", "tests.settings"))
+    port = free_port()
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    server = subprocess.Popen(
+        [sys.executable, "-m", *shlex.split(command), f"--port={port}"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    )
+
+    def is_alive() -> bool:
+        assert server.poll() is None, "the server has ended"
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/api/v1/health/live") as answer:
+            return bool(answer.status == 200)
+        return False
+
+    try:
+        wait_until(is_alive, 60)
+    finally:
+        server.terminate()
+        server.wait(30)

@@ -15,6 +15,7 @@ from django.core.checks import run_checks
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from psycopg import IsolationLevel
 
 import jobs
 from jobs import principals, registry, versions
@@ -120,6 +121,35 @@ def test_the_router_minds_its_own_business(settings: Any) -> None:
 def test_an_unknown_connection_is_an_error(settings: Any) -> None:
     settings.JOBS = {"CONNECTION": "defualt"}
     assert "did you mean 'default'" in messages(deploy=True)["jobs.E005"]
+
+
+@pytest.mark.parametrize(
+    ("described", "problem"),
+    [
+        ({"HOST": "localhost"}, "lacks 'PORT'"),
+        ({"DB": 1}, "'HOST'"),
+        ({"UNIX_SOCKET_PATH": "/run/redis.sock"}, "lacks 'DB'"),
+        ({"URL": "localhost:6379"}, "cannot be used: Redis URL must specify"),
+        ({"SENTINELS": [("localhost", 26379)]}, "lacks 'MASTER_NAME'"),
+        ({"USE_REDIS_CACHE": "default"}, "cannot be used"),
+    ],
+)
+def test_a_connection_that_cannot_be_made_is_an_error(
+    settings: Any, described: dict[str, Any], problem: str
+) -> None:
+    settings.RQ_QUEUES = {"default": described}
+    assert problem in messages(deploy=True)["jobs.E005"]
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.SERIALIZABLE, IsolationLevel.REPEATABLE_READ])
+def test_isolation_levels_that_refuse_concurrent_claims_are_warned_of(
+    level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = connections.settings["default"]["OPTIONS"]
+    monkeypatch.setitem(options, "isolation_level", level)
+    assert level.name in messages()["jobs.W062"]
+    monkeypatch.setitem(options, "isolation_level", IsolationLevel.READ_COMMITTED)
+    assert "jobs.W062" not in messages()
 
 
 def of_django_rq(request: HttpRequest) -> HttpResponse:
