@@ -296,10 +296,11 @@ class Context:
         definite: tuple[type[BaseException], ...] = (),
         on_doubt: OnDoubt = "park",
     ) -> Any:
-        """Makes the call once for this job and key, whatever happens; answers its outcome.
+        """Make the call once for this job and key, whatever happens; return its outcome.
 
-        The intent is committed before the call and the outcome after it. When the job runs again,
-        an outcome that is known is answered without a call. Where an earlier call may have
+        The intent is committed before the call and the outcome after it, as JSON. When the job
+        runs again, a known outcome is returned without a call. Its type is that of the call's
+        JSON, or of what a probe or a person has answered. Where an earlier call may have
         happened, ``probe`` is asked; where it cannot tell, the job is parked for a person, or
         ``on_doubt="rerun"`` makes the call again (for calls that may be repeated).
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from tests.integration.fleet import DOMAIN_APPS, Fleet
+from tests.architecture.sources import DOMAIN_APPS
+from tests.integration.fleet import Fleet
 
 OURS = tuple(f"{app}_" for app in ("jobs", *DOMAIN_APPS))
 _SCHEMA = """
