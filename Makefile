@@ -2,6 +2,9 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+LEAN := $(VENV)/.lean
+# The programs need no tools of the tests; where those are installed, all are kept up to date.
+PROGRAMS := $(if $(wildcard $(READY)),$(READY),$(LEAN))
 # Compiled modules are kept: every process that a test starts would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 ONCE ?=
@@ -26,21 +29,22 @@ help: ## Show this help
 
 setup: $(READY) ## Create .venv with everything in it; does nothing when up to date
 
-$(READY): pyproject.toml $(CONSTRAINTS)
+$(LEAN) $(READY): pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here: install Python 3.11 or newer, or set PYTHON=/path/to/python3" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, but $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 2; }
+	@echo "Installing into $(VENV); the first time takes a minute or so …"
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[embedded,dev]'
-	@touch $@
+	@$(PY) -m pip install --progress-bar off --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[$(if $(filter $@,$(LEAN)),demo,dev)]'
+	@touch $(LEAN) $@
 
-demo: setup ## Show jobs at work, in the browser; ONCE=1 runs it through and ends
+demo: $(PROGRAMS) ## Show jobs at work, in the browser; ONCE=1 runs it through and ends
 	$(PY) manage.py jobs demo --port $(or $(PORT),8000) $(if $(filter-out 0,$(ONCE)),--once)
 
-run: setup ## Run web server, worker and everything else together; PORT=8000
+run: $(PROGRAMS) ## Run web server, worker and everything else together; PORT=8000
 	$(PY) -m config.local $(or $(PORT),8000)
 
-worker: setup ## Run one worker
+worker: $(PROGRAMS) ## Run one worker
 	$(PY) manage.py jobs worker
 
 test: setup ## Run the tests; TESTS=tests/api runs some; SERVERS=stock: on the system's PostgreSQL and Redis

@@ -10,6 +10,8 @@ import time
 import urllib.request
 from argparse import ArgumentParser
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,6 +19,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.db import connections
 
 from jobs import conf, demo, registry
 from jobs.cli.demo_desk import DESK, SIDE_QUEUE, SPARE_QUEUE, AProgram
@@ -90,7 +93,36 @@ def run(options: Options) -> int:
     if registry.find(SCENES[0].kind) is None:
         raise ConfigError("the demo needs its jobs: add 'config.examples' to INSTALLED_APPS")
     call_command("migrate", verbosity=0, interactive=False)
-    return _Demo(_free(where), options["once"]).run()
+    where = _free(where)
+    with _only_one(f"http://{where}"):
+        return _Demo(where, options["once"]).run()
+
+
+@contextmanager
+def _only_one(url: str) -> Iterator[None]:
+    """Raise ConfigError if another demo, which would take this one's jobs, uses the database."""
+    own = connections.create_connection(conf.settings().DATABASE)
+    own.settings_dict["OPTIONS"] = {
+        **own.settings_dict["OPTIONS"], "application_name": f"{_PROGRAM}{url}",
+    }  # fmt: skip
+    try:
+        with own.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", [_LOCK])
+            if not cursor.fetchone()[0]:
+                cursor.execute(_HOLDER, [f"{_PROGRAM}%", _LOCK])
+                there = "".join(f" at {name[len(_PROGRAM) :]}" for (name,) in cursor.fetchall())
+                raise ConfigError(f"a demo is running already{there}; end it with Ctrl-C first")
+        yield
+    finally:
+        own.close()
+
+
+_LOCK = 1684368239
+_PROGRAM = "demo of jobs at "
+_HOLDER = """
+SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE application_name LIKE %s AND locktype = 'advisory' AND objid = %s AND granted
+"""
 
 
 class _Demo:

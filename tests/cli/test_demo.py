@@ -16,6 +16,7 @@ from jobs.cli.demo_desk import DESK
 from jobs.cli.demo_flow import ACTS
 from jobs.demo import Act, Verdict
 from jobs.engine import admission
+from jobs.errors import ConfigError
 from jobs.testing import freeze_clock, run_jobs
 from tests.specimens.handlers import Noop
 
@@ -136,3 +137,12 @@ def test_the_user_is_made_or_reset(password: str) -> None:
     demo._make_user(password)
     user = authenticate(username=demo.USER, password=password)
     assert isinstance(user, User) and user.is_superuser
+
+
+def test_a_second_demo_is_refused_with_the_address_of_the_first() -> None:
+    with demo._only_one("http://127.0.0.1:8123"):
+        second = demo._only_one("http://127.0.0.1:8124")
+        with pytest.raises(ConfigError, match=r"already at http://127\.0\.0\.1:8123; end it"):
+            second.__enter__()
+    with demo._only_one("http://127.0.0.1:8124"):
+        pass
