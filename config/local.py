@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from config import welcome
 from config.command import run
 from config.standins import beside
 from config.standins.publisher import offered
+from jobs.cli import ports
+from jobs.errors import ConfigError
 
 AGENTS = ("ada", "bea", "service-account")
 """Two people, and the agent of what is synced once for all."""
@@ -60,9 +63,27 @@ def make_agents() -> list[str]:
     return list(AGENTS)
 
 
+def welcome_user(url: str) -> None:
+    """Make a user and say where to look; without DEBUG, both are the operator's."""
+    from django.conf import settings
+
+    from config.embedded import data_folder
+
+    if settings.DEBUG:
+        folder = data_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        welcome.announce(url, *welcome.user(folder / "admin-password"), say)
+
+
 def main() -> int:
     """Migrate, and run everything until interrupted; return the exit code."""
     port = sys.argv[1] if len(sys.argv) > 1 else "8000"
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        sys.exit(f"PORT must be a number between 1 and 65535, got {port!r}")
+    try:
+        ports.check_free(f"127.0.0.1:{port}")
+    except ConfigError as error:
+        sys.exit(f"{error}; end it, or set PORT")
     run(["manage.py", "migrate", "--verbosity", "0"])
     with ExitStack() as stack:
         if needs_erp():
@@ -77,6 +98,7 @@ def main() -> int:
             say(
                 f"The accounts of the brand {offered.NAME} publish at {url}, which shows the posts."
             )
+        welcome_user(f"http://127.0.0.1:{port}")
         return beside.run(int(port), ["manage.py", "jobs", "run", "--web", port])
 
 
