@@ -19,11 +19,13 @@ from fileproc.models import Batch, Chunk
 MODES = ("hybrid", "vector", "text")
 QUERY_LIMIT = 1000
 CANDIDATES = 60
-RANKED, LEAST_RANKED = 1000, 20
-"""Chunks that a search by words ranks, shared out to its words and to all of them together, and how
-many each of these has at least. Ranking takes most of the time: of a word that every other chunk
-has, some are enough, while all chunks that have a rare one are ranked.
+RANKED, LEAST_RANKED = 600, 20
+"""Chunks that a search by words ranks at most, as ranking takes most of the time, and how many of
+each word at least. Those with all words come first; if there are fewer, those with all but one, and
+then those with any: of a word that every other chunk has, some are enough.
 """
+ALL_BUT_ONE = range(3, 9)
+"""How many words a question has for which chunks with all but one are looked up."""
 RRF = 10
 WEIGHTS = {"vector": 1.0, "text": 0.5}
 SNIPPET = 400
@@ -37,21 +39,41 @@ _WANTED = """
   AND (%(metadata)s::jsonb IS NULL OR f.metadata @> %(metadata)s::jsonb)
 """
 _SEEN = f"SELECT 1 FROM fileproc_file f WHERE f.content_id = c.content_id AND {_WANTED}"  # noqa: S608
-# The chunks of a word are numbered: for a LIMIT, the planner would read the table until there are
-# enough of them, and a rare word has too few.
+
+
+def _near(level: int, share: str) -> str:
+    """Return the chunks of a level, as many of each of its parts as are to be ranked.
+
+    They are numbered: for a LIMIT, the planner would read the table until there are enough of
+    them, and a rare word has too few.
+    """
+    return f"""
+    SELECT DISTINCT near.id FROM parts{level} AS parts, LATERAL (
+      SELECT c.id, row_number() OVER () AS place FROM fileproc_chunk c
+      WHERE c.words @@ part AND c.language = parts.language AND EXISTS ({_SEEN})
+    ) AS near WHERE place <= {share}
+    """  # noqa: S608 - nothing of a request is in it
+
+
 _BY_TEXT = f"""
 WITH asked AS MATERIALIZED (
-  SELECT language, plainto_tsquery(language, %(words)s) AS terms
-  FROM unnest(%(languages)s::regconfig[]) AS language
-), parts AS MATERIALIZED (
+  SELECT language, terms, string_to_array(terms::text, ' & ') AS pieces
+  FROM unnest(%(languages)s::regconfig[]) AS language,
+    LATERAL plainto_tsquery(language, %(words)s) AS terms
+), parts1 AS MATERIALIZED (
   SELECT language, terms AS part FROM asked
-  UNION SELECT language, piece::tsquery
-  FROM asked, unnest(string_to_array(terms::text, ' & ')) AS piece
-), picked AS (
-  SELECT DISTINCT near.id FROM parts, LATERAL (
-    SELECT c.id, row_number() OVER () AS place FROM fileproc_chunk c
-    WHERE c.words @@ part AND c.language = parts.language AND EXISTS ({_SEEN})
-  ) AS near WHERE place <= %(share)s
+), near1 AS MATERIALIZED ({_near(1, "%(ranked)s")}), parts2 AS MATERIALIZED (
+  SELECT language, array_to_string(pieces[: place - 1] || pieces[place + 1 :], ' & ')::tsquery
+    AS part
+  FROM asked, generate_series(1, cardinality(pieces)) AS place
+  WHERE cardinality(pieces) BETWEEN {ALL_BUT_ONE[0]} AND {ALL_BUT_ONE[-1]}
+    AND (SELECT count(*) FROM near1) < %(candidates)s
+), near2 AS MATERIALIZED ({_near(2, "%(share)s")}), parts3 AS MATERIALIZED (
+  SELECT language, piece::tsquery AS part
+  FROM asked, unnest(pieces) AS piece
+  WHERE (SELECT count(*) FROM near1) + (SELECT count(*) FROM near2) < %(candidates)s
+), near3 AS MATERIALIZED ({_near(3, "%(share)s")}), picked AS (
+  SELECT id FROM near1 UNION SELECT id FROM near2 UNION SELECT id FROM near3
 )
 SELECT c.id, ts_rank_cd(c.words, replace(terms::text, ' & ', ' | ')::tsquery, 1) AS score
 FROM picked JOIN fileproc_chunk c USING (id) JOIN asked ON asked.language = c.language
@@ -139,7 +161,7 @@ def search(
         "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
         "folders": _inside(owner, folder_id), "languages": _languages(owner),
         "candidates": max(CANDIDATES, limit * 3),
-        "share": max(LEAST_RANKED, RANKED // (len(set(query.split())) + 1)),
+        "ranked": RANKED, "share": max(LEAST_RANKED, RANKED // len(set(query.split()))),
         "vector": vectors.literal(vector) if vector is not None else "",
     }  # fmt: skip
     ranked: dict[str, list[tuple[int, float]]] = {}

@@ -44,6 +44,17 @@ def test_a_rare_word_is_found_however_many_chunks_have_the_common_ones() -> None
         assert len(best) == 50
 
 
+def test_new_chunks_with_all_words_but_one_are_found_among_many_old_ones() -> None:
+    """None has every word, and each word is in far more chunks than are ranked."""
+    for word in ("lamp", "oil", "wick"):
+        fill(OWNER, *[f"A {word}, number {n}, and much else." for n in range(1000)])
+    new = fill(OWNER, "The oil of the lamp.", "The wick of the lamp.")
+    first = search.search(OWNER, "storm oil lamp", mode="text").hits[0]
+    assert (first.file_id, first.text) == (new.pk, "The oil of the lamp.")
+    [first, second, *_] = search.search(OWNER, "oil lamp wick", mode="text").hits
+    assert {first.file_id, second.file_id} == {new.pk}
+
+
 @pytest.mark.parametrize(
     "words", ["the", "& | !", "lamp's (oil) <-> 'wick' :*", "lamp\\ 'x", "lamp " * 150, "%s"]
 )
@@ -56,7 +67,7 @@ def test_any_text_may_be_asked_for(words: str) -> None:
 def plan(statement: str, before: str = "SELECT", owner: str = OWNER) -> str:
     given: dict[str, Any] = {
         "owner": owner, "words": "the lamp of chapter 17", "batch": None, "type": "",
-        "metadata": None, "folders": None, "share": 300, "languages": ["english"],
+        "metadata": None, "folders": None, "ranked": 600, "share": 300, "languages": ["english"],
         "candidates": search.CANDIDATES,
         "vector": f"[{','.join(['0.05'] * embedding.DIMENSIONS)}]",
     }  # fmt: skip
