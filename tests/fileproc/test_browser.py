@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -96,3 +97,51 @@ def test_a_folder_is_uploaded_again_after_a_reload_and_searched(
     rows = fleet.query("SELECT status, count(*) FROM fileproc_file GROUP BY 1 ORDER BY 1")
     assert rows == [("failed", 1), ("ready", count + 1)]
     assert fleet.value("SELECT count(DISTINCT (path, name)) FROM fileproc_file") == count + 2
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_document_is_reprocessed_replaced_and_deleted(
+    browser: Browser, fleet: Fleet, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    site = Site(fleet, tmp_path, debug="on", settings=FAST)
+    site.worker()
+    old, new = tmp_path / "duties.md", tmp_path / "rules.md"
+    old.write_text("# Duties\n\nThe keeper lights the lamp at dusk.\n")
+    new.write_text("# Rules\n\nNobody may row to the island in fog.\n")
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, locale="en-GB", color_scheme=scheme
+    )
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    found = complaints(page)
+    log_in(page, site)
+    page.locator("#files").set_input_files(old)
+    first = page.locator("#batches details").first
+    expect(first.locator("summary")).to_contain_text("1 ready", timeout=PATIENCE)
+    first.locator("summary").click()
+    item = page.locator("#batches li").filter(has_text="duties.md")
+    item.get_by_role("button", name="Reprocess").click()
+    expect(page.locator("#told")).to_contain_text("has been processed again", timeout=PATIENCE)
+    assert fleet.query("SELECT generation, status FROM fileproc_file") == [(2, "ready")]
+    with page.expect_file_chooser() as chosen:
+        item.get_by_role("button", name="Replace").click()
+    chosen.value.set_files(new)
+    expect(page.locator("#batches summary").first).to_contain_text("1 ready", timeout=PATIENCE)
+    expect(item).to_have_count(0)
+    page.get_by_label("What to look for").fill("may I row in fog?")
+    page.locator("#search button").click()
+    expect(page.locator("#hits li")).to_have_count(1)
+    expect(page.locator("#hits li")).to_contain_text("rules.md · Rules")
+    page.locator("#batches summary").first.click()
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"fileproc-{width}-{scheme}.png", full_page=True)
+    wrong = [one["id"] for one in Axe().run(page, options=RULES).response["violations"]]
+    item = page.locator("#batches li").filter(has_text="rules.md")
+    item.get_by_role("button", name="Delete").click()
+    expect(item).to_have_count(0)
+    context.close()
+    assert (wide <= 0, wrong, found) == (True, [], [])
+    wait_until(lambda: fleet.query("SELECT id FROM fileproc_file") == [], 60)

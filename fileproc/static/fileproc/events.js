@@ -7,7 +7,7 @@
    onGap is called where that is no longer possible, so that the present state is read again.
    The returned function ends it. */
 
-const TOPICS = "file:status-changed,batch:progress,batch:completed,file:processing-stalled"
+const TOPICS = "file:status-changed,batch:progress,batch:completed,file:processing-stalled,file:reprocessed"
 const FINAL = [4400, 4401, 4403, 4404]
 
 export function follow({ url, batch = "", tenant = "", topics = TOPICS, since = null, onEvent, onGap = () => {}, onState = () => {} }) {
