@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -34,7 +35,11 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
         )
         try:
             found = SYNCS[row.type](deps, row.agent_id, Progress(ctx, row), ctx.should_stop)
-        except SyncStopped:
+        except SyncStopped as stopped:
+            _count(record, stopped.so_far)
+            with suppress(jobs.errors.StaleClaim), transaction.atomic():
+                ctx.fence()
+                record.save(update_fields=["new", "updated", "deleted"])
             ctx.checkpoint()
             raise
         except ExportInvalid as error:
@@ -71,14 +76,21 @@ def _fail(ctx: jobs.Context, row: Operation, record: SyncRun, code: str) -> None
         row.save(update_fields=["error_code"])
 
 
+def _count(record: SyncRun, found: Result) -> None:
+    """Add what an attempt has done to what earlier ones did."""
+    record.new += found.new
+    record.updated += found.updated
+    record.deleted += found.deleted
+
+
 def _finish(
     ctx: jobs.Context, row: Operation, record: SyncRun, found: Result
 ) -> dict[str, Any]:  # fmt: skip
     now = timezone.now()
     record.outcome = Outcome.HELD if found.held else Outcome.DONE
     record.processed, record.rejected_count = found.processed, found.rejected_count
-    record.new, record.updated = record.new + found.new, record.updated + found.updated
-    record.deleted, record.held = record.deleted + found.deleted, found.held
+    record.held = found.held
+    _count(record, found)
     record.rejected = [[number, list(columns)] for number, columns in found.rejected]
     record.error_code, record.ended_at = "", now
     result = {

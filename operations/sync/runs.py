@@ -20,14 +20,6 @@ SUSPICIOUS = 0.3
 Progress = Callable[[int, int], object]
 
 
-class SyncStopped(Exception):
-    """The run was asked to stop, and has stopped at this stage."""
-
-    def __init__(self, stage: str) -> None:
-        self.stage = stage
-        super().__init__(stage)
-
-
 class Deps(Protocol):
     """What a run needs: an export, and the rows that it keeps up to date."""
 
@@ -76,6 +68,14 @@ class Result:
     held: list[str] = field(default_factory=list)
 
 
+class SyncStopped(Exception):
+    """The run was asked to stop, and has stopped at this stage, after what it has done so far."""
+
+    def __init__(self, stage: str, so_far: Result) -> None:
+        self.stage, self.so_far = stage, so_far
+        super().__init__(stage)
+
+
 def run(
     deps: Deps, agent: str, on_progress: Progress, should_stop: Callable[[], bool]
 ) -> Result:  # fmt: skip
@@ -84,7 +84,7 @@ def run(
 
     def look(stage: str) -> None:
         if should_stop():
-            raise SyncStopped(stage)
+            raise SyncStopped(stage, found)
 
     def pieces() -> Iterator[bytes]:
         for piece in deps.download():

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import jobs
 from config.standins.erp.server import Erp
+from jobs.context import Signal
 from jobs.testing import freeze_clock, run_jobs
-from operations import verbs
+from operations import mirror, verbs
 from operations.clock import now
 from operations.models import Agent, Customer, Operation, Outcome, SyncRun, SyncState
 from operations.services import syncs
@@ -113,6 +114,7 @@ def test_five_thousand_rows_stop_within_ten_and_continue_without_a_download(
         sync_customers(deps, "ada", lambda done, total: None, asked)
     before = sum(deps.stored)
     assert (stopped.value.stage, before, max(deps.stored)) == ("db-loop", 2000, 10)
+    assert stopped.value.so_far.new == 2000
     complete(deps)
     assert (deps.rows, deps.downloads) == (deps.erp, 1)
 
@@ -248,6 +250,32 @@ def test_a_bad_export_fails_the_run_with_its_code(erp: Erp, agent: Agent, fault:
     assert Customer.objects.filter(deleted_at=None).count() == 30
     assert Operation.objects.get(pk=found.pk).phase == "failed"
     assert SyncState.objects.get().failures == 1
+
+
+@pytest.mark.django_db
+def test_a_preempted_run_counts_what_it_has_done_before(
+    erp: Erp, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[Signal] = []
+    counts: list[int] = []
+    store = mirror.Store.store
+
+    def storing(self: mirror.Store, rows: Any) -> tuple[int, int]:
+        counts.append(SyncRun.objects.get().new)
+        return store(self, rows)
+
+    def reason(signal: Signal) -> str:
+        first.append(signal)
+        return "preempted" if counts and signal is first[0] else ""
+
+    monkeypatch.setattr(mirror.Store, "store", storing)
+    monkeypatch.setattr(Signal, "reason", property(reason))
+    monkeypatch.setattr(Signal, "aborted", property(lambda signal: reason(signal) != ""))
+    made = verbs.sync_now("ada", "sync-customers", by="tests")
+    run_jobs(["erp-sync"])
+    assert counts == [0, 10, 10]
+    found = SyncRun.objects.get(pk=made)
+    assert (found.outcome, found.new, found.processed, found.downloads) == ("done", 30, 30, 1)
 
 
 @pytest.mark.django_db
