@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+import jobs
 from config.standins.erp.server import PDF, Erp
 from jobs.models import Audit
 from jobs.testing import run_jobs
@@ -247,3 +248,19 @@ def test_canaries_appear_nowhere(caller: Caller, erp: Erp, caplog: Any) -> None:
     told = topics + rows + caplog.text + status.content.decode()
     for canary in ("Kanarienvogel", "Via Segreta", "'secret'"):
         assert canary not in told
+
+
+def test_no_job_of_another_tenant_holds_the_key_of_an_agent(stranger: Caller, erp: Erp) -> None:
+    """Its key is its own, however it is spelled, so the agent's work does not wait for it."""
+    body = {"kind": "example.greet", "payload": {"name": "x"}, "exclusive": "agent:ada"}
+    made = stranger("POST", "/jobs", {**body, "tenant": "agent:bob"})
+    assert made.status_code in (200, 201, 202), made.content
+    key = jobs.get(made.data["job"]["id"] if "job" in made.data else made.data["id"]).exclusive_key
+    assert key not in ("", None, "agent:ada")
+    row = ask("submit-order", order())
+    assert jobs.get(row.pk).exclusive_key == "agent:ada"
+    run_jobs(["erp-write"])
+    assert Operation.objects.get(pk=row.pk).phase == "completed"
+    for kind in ("erp.submit-order", "erp.check", "erp.login-test"):
+        answer = stranger("POST", "/jobs", {"kind": kind, "payload": {}, "tenant": "agent:bob"})
+        assert answer.status_code in (403, 404, 422), answer.content
