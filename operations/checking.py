@@ -41,7 +41,7 @@ def check(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
         return {"found": None}
     with transaction.atomic():
         ctx.fence()
-        found = lock(row.pk)
+        found = states.lock(row.pk)
         if found is None or found.phase != Phase.IN_DOUBT:
             return {"found": None}  # somebody has decided in between
         row = found
@@ -56,17 +56,6 @@ def _finish_it(ctx: jobs.Context, row: Operation) -> None:
     with transaction.atomic(), suppress(jobs.errors.NotAllowed):
         ctx.fence()
         jobs.retry(row.pk, by=BY, reason="the ERP has it")
-
-
-def lock(id: UUID) -> Operation | None:
-    """Lock and return an operation.
-
-    An attempt locks its job and then its operation: in the other order, each would wait for the
-    other.
-    """
-    jobs.Job.objects.select_for_update(no_key=True).filter(pk=id).first()
-    rows = Operation.objects.select_for_update(of=("self",)).select_related("agent")
-    return rows.filter(pk=id).first()
 
 
 def saved(row: Operation, erp_id: str, by: Any, reason: str) -> None:

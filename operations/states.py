@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
+import jobs
 from jobs.machines import Edge, Moved, machine
 from operations import events
 from operations.models import Operation, Phase, Step
@@ -43,3 +45,14 @@ operation = machine(
     ],
     on_moves=_record,
 )  # fmt: skip
+
+
+def lock(id: UUID) -> Operation | None:
+    """Lock and return an operation.
+
+    An attempt locks its job and then its operation: in the other order, each would wait for the
+    other.
+    """
+    jobs.Job.objects.select_for_update(no_key=True).filter(pk=id).first()
+    rows = Operation.objects.select_for_update(of=("self",)).select_related("agent")
+    return rows.filter(pk=id).first()

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 import jobs
-from operations import checking, mirror, payloads, running
+from operations import checking, mirror, payloads, running, states
 from operations.config import settings
 from operations.models import Operation, Outcome, Phase, SyncRun, SyncState
 from operations.progress import Progress
@@ -62,7 +62,7 @@ def _download(ctx: jobs.Context, row: Operation, record: SyncRun) -> Iterator[by
 def _settle(ctx: jobs.Context, row: Operation, reference: str, number: str) -> None:
     with transaction.atomic():
         ctx.fence()
-        found = checking.lock(UUID(reference))
+        found = states.lock(UUID(reference))
         if found is not None and found.phase == Phase.IN_DOUBT:  # nobody has decided in between
             checking.saved(found, number, row.type, "seen in an export")
 

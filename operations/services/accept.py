@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jobs.acts import By
 
 DOUBLE_CLICK = timedelta(seconds=30)
+AGAIN = "submitted again"
 _KEY = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
@@ -104,6 +105,16 @@ def accept(
             ("/data/pendingOrderId", "has been submitted already")]) from None  # fmt: skip
 
 
+def reopen(row: Operation, by: By, reason: str) -> None:
+    """Run an operation again that has failed or was cancelled."""
+    name = by if isinstance(by, str) else by.name
+    states.operation.move(
+        row, Phase.QUEUED, by=name, why=reason, ended_at=None, error_code=""
+    )  # fmt: skip
+    mirror.put_temporary(row)
+    jobs.retry(row.pk, by=by, reason=reason)
+
+
 def _unique(spec: Spec, agent: Agent, key: str) -> jobs.Unique | None:
     if spec.family is Family.SYNC:
         return jobs.Unique(f"{spec.type}-{agent.pk}")
@@ -125,6 +136,11 @@ def _insert(
         timeout=settings().timeout(spec.type), **options,
     )  # fmt: skip
     if job.deduplicated:
+        if unique is not None and unique.key == digest:  # a double click, unless nothing was saved
+            row = states.lock(job.id)
+            if row is not None and row.phase in states.ENDED:
+                reopen(row, by, AGAIN)
+                return Accepted(job.id)
         jobs.emit(
             "operations.JOB_DEDUPLICATED",
             jobs.types.Vouched(

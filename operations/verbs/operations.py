@@ -25,7 +25,7 @@ TOO_LATE = "too late: the ERP may already have it"
 
 
 def _operation(id: UUID) -> Operation:
-    found = checking.lock(id)
+    found = states.lock(id)
     if found is None:
         raise Refused(404, "not-found", "there is no such operation")
     return found
@@ -86,17 +86,15 @@ def retry(operation_id: UUID, *, by: By, reason: str) -> None:
         if row.phase in states.ENDED:
             try:
                 with transaction.atomic():
-                    states.operation.move(
-                        row, Phase.QUEUED, by=act.name, why=act.reason, ended_at=None, error_code=""
-                    )
+                    accept.reopen(row, by, act.reason)
             except IntegrityError:
                 raise Refused(
                     409, "already-submitted", "the pending order has been submitted again"
                 ) from None
-            mirror.put_temporary(row)
-        elif row.phase not in (Phase.ERP_SAVE_DONE, Phase.DB_COMMITTED):
+        elif row.phase in (Phase.ERP_SAVE_DONE, Phase.DB_COMMITTED):
+            jobs.retry(row.pk, by=by, reason=act.reason)
+        else:
             raise _wrong_phase(row)
-        jobs.retry(row.pk, by=by, reason=act.reason)
 
 
 @verb("operation.resolve", on=OPERATION, permission=permissions.RESOLVE_DOUBT)

@@ -10,7 +10,7 @@ import pytest
 import jobs
 from config.standins.erp.server import Erp
 from jobs.testing import emitted, freeze_clock, run_jobs
-from operations import payloads
+from operations import payloads, verbs
 from operations.errors import Refused
 from operations.models import Agent, Customer, Login, Operation, Order, OrderArticle, Phase
 from operations.services import accept
@@ -102,6 +102,36 @@ def test_a_double_click_makes_one_order(erp: Erp, agent: Agent) -> None:
         accept.enqueue("submit-order", order("P-3"), by="tests", agent="ada",
                        idempotency_key="k")  # fmt: skip
     assert refused.value.status == 409
+
+
+@pytest.mark.parametrize("end", [Phase.FAILED, Phase.CANCELLED])
+def test_the_same_request_after_nothing_was_saved_runs_it_again(
+    erp: Erp, agent: Agent, end: Phase
+) -> None:
+    """Within the seconds of a double click; a key of the caller returns what became of it."""
+
+    def submit(key: str) -> accept.Accepted:
+        return accept.enqueue(
+            "submit-order", order(f"P-{key}"), by="tests", agent="ada", idempotency_key=key
+        )
+
+    first, keyed = submit(""), submit("theirs")
+    if end == Phase.CANCELLED:
+        for one in (first, keyed):
+            verbs.cancel(one.id, by="tests", reason="changed their mind")
+    else:
+        customers, erp.book.data["customers"] = erp.book.data["customers"], {}
+        run_jobs(["erp-write"])
+        erp.book.data["customers"] = customers
+    assert {fetch(one.id).phase for one in (first, keyed)} == {end}
+    assert submit("") == first
+    assert emitted("operations.JOB_DEDUPLICATED") == []
+    assert submit("") == accept.Accepted(first.id, True)
+    assert submit("theirs") == accept.Accepted(keyed.id, True)
+    run_jobs(["erp-write"])
+    assert (fetch(first.id).phase, fetch(keyed.id).phase) == (Phase.COMPLETED, end)
+    assert ("queued", "submitted again") in fetch(first.id).steps.values_list("phase", "why")
+    assert submitted(erp) == 1 and Order.objects.filter(deleted_at=None).count() == 1
 
 
 def test_a_pending_order_is_submitted_once(erp: Erp, agent: Agent) -> None:
