@@ -25,11 +25,18 @@ _HIDDEN = forms.HiddenInput
 _SCRIPTS: list[Any] = [Script("publisher/upload.js", defer=True)]
 
 
+class SentByScript(forms.FileField):
+    """A file whose bytes go to the store, and not through here."""
+
+    def clean(self, data: Any, initial: Any = None) -> None:
+        return None
+
+
 class UploadForm(Reason):
     """Asks for a file, which a script announces, sends to the store, and confirms."""
 
     field_order = ("brand", "file", "alt_text")
-    file = forms.FileField(
+    file = SentByScript(
         label=_("File"),
         help_text=_("A JPEG, PNG, GIF or WebP image, or an MP4 or MOV video, up to 1 GiB"),
     )
@@ -45,9 +52,7 @@ class UploadForm(Reason):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["file"].required = False  # its bytes go to the store, and not through here
-        self.fields["file"].widget.attrs = {
-            "required": True,
+        self.fields["file"].widget.attrs |= {
             "accept": ",".join(assets.TYPES),
             "data-sending": gettext("Sending…"),
             "data-failed": gettext("The file could not be sent. Try again."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from django.db import transaction
 
@@ -125,6 +126,15 @@ class Run:
             if error.sent:
                 self.doubt()
             raise
+
+    def link(self, url: str, remote: str) -> str:
+        """Return where a post can be seen: at the provider, or at what stands in for it.
+
+        An account with an address of its own publishes there, and not at the provider.
+        """
+        if not remote or not self.account.base_url:
+            return url if remote else ""
+        return f"{http.URL(self.account.base_url).join('/posts')}#{quote(remote)}"
 
     def doubt(self) -> None:
         """Remember that the outcome of a publishing call was unknown."""

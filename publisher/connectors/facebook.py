@@ -58,7 +58,7 @@ class FacebookPage:
             return effects.NotHappened()
 
         remote = str((run.publish(call, find) or {}).get("id", ""))
-        return Published(remote, f"https://www.facebook.com/{remote}" if remote else "")
+        return Published(remote, run.link(f"https://www.facebook.com/{remote}", remote))
 
 
 def _call(content: Content) -> tuple[str, dict[str, str]]:

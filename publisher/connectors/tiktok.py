@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import jobs
 from jobs import effects
@@ -72,7 +73,8 @@ class TikTok:
             return effects.Unknown(f"TikTok says {str(name)[:40]}")
 
         run.publish(call, find)
-        return Published(_processed(run, api))
+        remote = _processed(run, api)
+        return Published(remote, run.link(_page(run, remote), remote))
 
 
 def _prepare(run: Run, api: Api, source: Source, post: dict[str, Any]) -> None:
@@ -102,6 +104,7 @@ def _begin(run: Run, api: Api, source: Source, post: dict[str, Any]) -> None:
     if not 0 < size <= LARGEST:
         raise ProviderError("permanent", "the video is empty or larger than 4 GB")
     chunks = max(size // CHUNK, 1)
+    creator = quote(str(options.get("creator_username", ""))[:60])
     body = {
         "post_info": post,
         "source_info": {
@@ -116,7 +119,7 @@ def _begin(run: Run, api: Api, source: Source, post: dict[str, Any]) -> None:
         publish_id, url = data.get("publish_id"), data.get("upload_url")
         if not isinstance(publish_id, str) or not isinstance(url, str):
             raise Unclear("the answer has no id")
-        run.keep(publish_id=publish_id[:191], upload_url=url, size=size)
+        run.keep(publish_id=publish_id[:191], upload_url=url, size=size, creator=creator)
         return {"publish_id": publish_id[:191]}
 
     run.step(f"init:{run.ctx.attempt}", call)
@@ -174,6 +177,13 @@ def _processed(run: Run, api: Api) -> str:
         run.keep(again=again)
         raise ProviderError(ACTIONS.get(reason, "permanent"), f"tiktok {reason}")
     raise jobs.Snooze(POLL, "TikTok is processing the video")
+
+
+def _page(run: Run, remote: str) -> str:
+    """Return the address of a post; nothing while TikTok has not given its id."""
+    creator = run.row.handle.get("creator")
+    is_known = bool(creator) and remote.isdigit()
+    return f"https://www.tiktok.com/@{creator}/video/{remote}" if is_known else ""
 
 
 def _data(answer: Any) -> Mapping[str, Any]:

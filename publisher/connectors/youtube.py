@@ -84,7 +84,7 @@ class YouTube:
             return effects.Happened(found) if isinstance(found, dict) else effects.NotHappened()
 
         remote = str((run.publish(call, find) or {}).get("id", ""))
-        return Published(remote, f"https://www.youtube.com/watch?v={remote}" if remote else "")
+        return Published(remote, run.link(f"https://www.youtube.com/watch?v={remote}", remote))
 
 
 def _prepare(run: Run, api: Api, source: Source, body: dict[str, Any]) -> int:

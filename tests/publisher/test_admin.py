@@ -57,7 +57,8 @@ def test_every_page_answers_and_shows_no_token(
         assert "token-0" not in text and "<b>Bread" not in text, path
         assert not re.search(r"<[^>]+\sstyle=|<style|\son\w+=", text), path
     page = staff.get(f"{BASE}/publication/{row.pk}/change/").content.decode()
-    assert "https://www.facebook.com/" in page and "&lt;b&gt;Bread" in page
+    row.refresh_from_db()
+    assert f'href="{row.url}"' in page and "/posts#" in row.url and "&lt;b&gt;Bread" in page
     assert f"{BASE}/publication/{row.pk}/change/" in (
         root.get(f"/admin/jobs/job/{row.pk}/change/").content.decode()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import jobs
 from config.standins.publisher import Standin
 from jobs.testing import emitted, freeze_clock, lose_at_fence, run_jobs
 from publisher import services, verbs
+from publisher.connectors import tiktok
 from publisher.models import Account, Channel, Publication
 from publisher.payloads import PAYLOADS
 from tests.publisher import factories
@@ -46,10 +48,34 @@ def test_a_post_appears_once(channel: str, accounts: dict[str, Account], standin
     assert (row.status, row.reason, row.error, row.attempts) == ("completed", "", "", 1)
     [post] = standin.posts[factories.POSTED[channel]]
     assert row.remote_id == str(post.get("name") or post["id"])
-    assert row.url.startswith("http") or channel == Channel.TIKTOK  # tells no address
+    assert row.url.startswith(standin.url)
     assert jobs.get(row.pk).state == jobs.JobState.SUCCEEDED
     [event] = emitted("publisher.publication.completed")
     assert event.payload == {"publication": str(row.pk)} and event.tenant == "brand:acme"
+
+
+@pytest.mark.parametrize(
+    ("channel", "setting", "service", "url"),
+    [
+        ("meta_facebook", "GRAPH_URL", "graph", "https://www.facebook.com/{}"),
+        ("youtube", "YOUTUBE_URL", "youtube", "https://www.youtube.com/watch?v={}"),
+        ("tiktok", "TIKTOK_URL", "tiktok", ""),  # it is moderated, and has no id yet
+    ],
+)
+def test_a_post_at_the_provider_has_its_public_address(
+    channel: str, setting: str, service: str, url: str, accounts: dict[str, Account],
+    standin: Standin, settings: Any,
+) -> None:  # fmt: skip
+    settings.PUBLISHER = {**settings.PUBLISHER, setting: f"{standin.url}/{service}"}
+    Account.objects.update(base_url="")
+    row = publish(Account.objects.get(channel=channel))
+    assert row.url == url.format(row.remote_id)
+
+
+def test_a_video_on_tiktok_has_an_address_once_its_id_is_known() -> None:
+    run: Any = SimpleNamespace(row=SimpleNamespace(handle={"creator": "bakery"}))
+    assert tiktok._page(run, "73") == "https://www.tiktok.com/@bakery/video/73"
+    assert tiktok._page(run, "v_pub_file~1") == ""
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -22,7 +22,8 @@ def answer(standin: Standin, request: Request) -> Answer:
         return refuse("access_token_invalid", status=401)
     if request.path == "v2/post/publish/creator_info/query/":
         options = ["PUBLIC_TO_EVERYONE", "SELF_ONLY"]
-        return ok({"privacy_level_options": options, "max_video_post_duration_sec": 600})
+        about = {"creator_username": "bakery", "max_video_post_duration_sec": 600}
+        return ok({"privacy_level_options": options, **about})
     if request.path == "v2/post/publish/video/init/":
         return _init(standin, request)
     if request.path == "v2/post/publish/status/fetch/":
