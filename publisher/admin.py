@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 import jobs
 from jobs.admin import Column, Tab, components, moment, principal, register_panel
+from jobs.models import Effect
 from publisher import admin_assets as admin_assets
 from publisher import admin_brands as admin_brands
 from publisher import admin_plans as admin_plans
@@ -90,7 +91,9 @@ class PublicationAdmin(PublisherAdmin):
         body = "\n".join(f"{name}: {text}" for name, text in shown.items() if text)
         events = "\n".join(_line(one) for one in row.events.order_by("id")[:200])
         found = [(_("As the channel gets it"), body)]
-        return [*found, (_("History"), events)] if events else found
+        steps = "\n".join(_step(one) for one in Effect.objects.filter(job=row.pk).order_by("id"))
+        more = [(_("Steps"), steps), (_("History"), events)]
+        return [*found, *(one for one in more if one[1])]
 
     def look(self, row: Publication) -> str:
         return "in_doubt" if row.reason == Publication.Reason.IN_DOUBT else LOOKS[row.status]
@@ -102,6 +105,12 @@ def _line(event: PublicationEvent) -> str:
     return f"{event.at:%Y-%m-%d %H:%M:%S} UTC  {label} ({event.by})" + (
         f"  {detail}" * bool(detail)
     )
+
+
+def _step(effect: Effect) -> str:
+    """Return a call that changed something at the provider, and what is known of it."""
+    settled = f", settled {effect.settled_at:%H:%M:%S}" if effect.settled_at else ""
+    return f"{effect.intended_at:%Y-%m-%d %H:%M:%S} UTC  {effect.key}: {effect.state}{settled}"
 
 
 def _why(row: Publication) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -11,11 +11,13 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html_join
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
-from publisher import plan_verbs, plans, repeats
+from publisher import plan_verbs, plans, preflight, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
 from publisher.models import Approval, Asset, Channel, Comment, Plan, PlanVersion, Slot, Template
@@ -120,6 +122,11 @@ class CreateForm(EditForm):
     }
 
 
+def _to_page(request: HttpRequest, row: None, made: Plan) -> tuple[str, str]:
+    """Return what to say about a new plan, and its page."""
+    return gettext("Created."), reverse("admin:publisher_plan_change", args=[made.pk])
+
+
 @admin.register(Plan)
 class PlanAdmin(PublisherAdmin):
     """Plans, newest first."""
@@ -130,7 +137,10 @@ class PlanAdmin(PublisherAdmin):
     tabs = tuple(Tab(one.value, one.label, {"status": one}) for one in Plan.Status)
     nothing = (_("There is no plan yet"), _("Create one: a post for one or more channels."))
     nouns = ("plan",)
-    list_acts = (Act("create", _("Create…"), form=CreateForm, tone="primary", verb="plan.create"),)
+    list_acts = (
+        Act("create", _("Create…"), form=CreateForm, tone="primary", verb="plan.create",
+            show=_to_page),
+    )  # fmt: skip
     acts = (
         Act("edit", _("Edit…"), form=EditForm, verb="plan.edit"),
         Act("override", _("Override…"), form=OverrideForm, verb="plan.override"),
@@ -168,16 +178,20 @@ class PlanAdmin(PublisherAdmin):
     def parts(self, request: HttpRequest, row: Plan) -> Sequence[tuple[Any, str]]:
         draft = plans.draft_of(row)
         channels = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
-        posts = [(Channel(one).label, lines(_shown(draft.on(one)))) for one in channels]
+        looks = [preflight.look_at(row.brand_id, draft, one) for one in channels]
+        names = dict(Asset.objects.filter(pk__in=draft.assets).values_list("pk", "name"))
+        posts: list[tuple[Any, str]] = [
+            (_counted(one), lines(_shown(draft.on(one.channel), names))) for one in looks
+        ]
         decided = Approval.objects.filter(version__plan=row).select_related("version")
         decisions = decided.order_by("-id")[:SHOWN]
-        faults = [fault for one in channels for fault in draft.faults(one, row.brand_id)]
         slots = row.slots.select_related("publication", "account__brand").order_by("at", "id")
         alike = dict.fromkeys(words for one in slots for words in repeats.of_slot(one, draft))
+        warnings = [*_checks(looks, "warning"), *alike]
         return [
             *(posts or [(_("Content"), lines(draft.kept()))]),
-            (_("Problems"), "\n".join(one.message for one in faults)),
-            (_("Warnings"), "\n".join(alike)),
+            (_("Problems"), "\n".join(_checks(looks, "fail"))),
+            (_("Warnings"), "\n".join(warnings)),
             (_("Changes since the version before"), _changes(row)),
             (
                 _("Decisions"),
@@ -190,9 +204,31 @@ class PlanAdmin(PublisherAdmin):
         return LOOKS[row.status]
 
 
-def _shown(post: Content) -> dict[str, Any]:
+def _shown(post: Content, names: Mapping[UUID, str]) -> dict[str, Any]:
     """Return a post with its placeholders filled, as its approver reads it."""
-    return post.filled().model_dump(mode="json", exclude_defaults=True, exclude={"placeholders"})
+    found = post.filled().model_dump(
+        mode="json", exclude_defaults=True, exclude={"placeholders", "media"}
+    )
+    media = [names.get(one.asset, str(one.asset)) if one.asset else one.url for one in post.media]
+    return {**found, "media": ", ".join(media)} if media else found
+
+
+def _counted(seen: preflight.Seen) -> str:
+    """Return the name of a channel, with the length of the text as it counts, and its limit."""
+    label = str(Channel(seen.channel).label)
+    return f"{label}: {seen.length} / {seen.limit}" if seen.limit else label
+
+
+def _checks(looks: Sequence[preflight.Seen], level: str) -> list[str]:
+    """Return what the channels have to say, each named once."""
+    found = []
+    for seen in looks:
+        label = Channel(seen.channel).label
+        for one in seen.checks:
+            if one.level == level:
+                text = one.message.removeprefix(f"{label}: ")
+                found.append(f"{label}, {one.pointer.removeprefix('/content/')}: {text}")
+    return found
 
 
 def _changes(row: Plan) -> str:

@@ -16,10 +16,12 @@ from publisher.models import Channel
 INVALID = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
 LEFT_OUT: Mapping[str, Collection[str]] = {
+    Channel.META_FACEBOOK: {"title"},
     Channel.META_INSTAGRAM: {"title", "link"},
     Channel.META_INSTAGRAM_STORIES: {"caption", "title", "link"},
     Channel.TIKTOK: {"title", "link"},
     Channel.YOUTUBE: {"link"},
+    Channel.GOOGLE_BUSINESS: {"title"},
     Channel.WORDPRESS_BLOG: {"link", "media"},
 }
 """What posts of a channel do not have: what all channels share of it is left out there."""

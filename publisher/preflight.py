@@ -65,17 +65,21 @@ def look(brand: Brand, draft: Draft, names: Iterable[str], at: str = "") -> list
     """
     channels = dict.fromkeys(services.channel_of(name) for name in names)
     moment = localtime.read(at, brand.time_zone).at if at else None
-    return [_look(brand, draft, channel, moment) for channel in channels]
+    found = [look_at(brand.pk, draft, channel) for channel in channels]
+    for one in found:
+        if not one.blocked:
+            one.checks += _alike(brand, draft.on(one.channel).filled(), one.channel, moment)
+    return found
 
 
-def _look(brand: Brand, draft: Draft, channel: str, at: datetime | None) -> Seen:
+def look_at(brand_id: Any, draft: Draft, channel: str) -> Seen:
+    """Return what one channel would make of a post, whatever else its accounts publish."""
     post = draft.on(channel).filled()
-    failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand.pk)]
+    failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand_id)]
     seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
     if not failures:
-        post = assets.bound(brand.pk, post, channel)
+        post = assets.bound(brand_id, post, channel)
         seen.checks += _warnings(draft, post, channel)
-        seen.checks += _alike(brand, post, channel, at)
         seen.preview = connectors.of(channel).preview(post)
     return seen
 

@@ -37,6 +37,7 @@ def warnings(
     """
     around = at or now()
     posts = Publication.objects.filter(_LIVE, account=account, type="publish").exclude(pk=post)
+    posts = posts.order_by("scheduled_at")
     slots = Slot.objects.filter(account=account, publication=None, plan__status__in=_OPEN)
     slots = slots.exclude(pk=slot).order_by("at")
     found = []

@@ -152,4 +152,17 @@ def test_an_approver_reads_the_text_that_will_appear(
     places = [plans.Place("meta_facebook", AT)]
     plan = plan_verbs.create_with("acme", "Monday", content, places, by="ada")
     page = admin_client.get(f"/admin/publisher/plan/{plan.pk}/change/").content.decode()
-    assert "Monday: rye from seven" in page and str(row.pk) in page
+    assert "Monday: rye from seven" in page and f"media: {row.name}" in page
+    assert "Facebook page: 22 / 63206" in page and "Google" not in page
+
+
+def test_an_approver_reads_what_the_channels_think(
+    accounts: dict[str, Account], admin_client: Client
+) -> None:
+    content = {"caption": "🍞" * 1300, "link": "https://acme.test/"}
+    places = [plans.Place(one, AT) for one in ("google_business", "meta_instagram")]
+    plan = plan_verbs.create_with("acme", "Monday", content, places, by="ada")
+    page = admin_client.get(f"/admin/publisher/plan/{plan.pk}/change/").content.decode()
+    assert "Google Business Profile: 1300 / 1500" in page and "Instagram: 1300 / 2200" in page
+    assert "Google Business Profile, caption: is close to the limit of 1500" in page
+    assert "Instagram, media: Instagram needs an image or a video" in page
