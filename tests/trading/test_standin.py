@@ -69,7 +69,7 @@ def test_impossible_requests_are_refused(venue: Coinbase, account: Account) -> N
     account.can_view = False
     assert fills() == 403
     end = int(venue.market.end.timestamp())
-    day = {"granularity": "ONE_HOUR", "start": end - 24 * 3600, "end": end}
+    day: dict[str, Any] = {"granularity": "ONE_HOUR", "start": end - 24 * 3600, "end": end}
     assert ask(venue, CANDLES, **day)[0] == 200
     assert ask(venue, CANDLES, **{**day, "start": end - 300 * 3600})[0] == 400
     assert ask(venue, CANDLES, **{**day, "granularity": "1h"})[0] == 400

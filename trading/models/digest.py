@@ -80,4 +80,4 @@ class Digest(models.Model):
         indexes = [models.Index(fields=["user", "-period_end"], name="trading_digest_newest")]
 
     def __str__(self) -> str:
-        return f"{self.period_start} – {self.period_end}"
+        return f"{self.period_start} – {self.period_end}"  # noqa: RUF001
