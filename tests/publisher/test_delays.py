@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from publisher.models import Channel
@@ -43,3 +46,19 @@ def test_a_site_that_says_nothing_delays_no_other(press: Press) -> None:
     others_appear(press, first=len(broken))
     assert press.unfinished("brand:b0") == len(broken)
     assert press.standin.most["token-0-0-wordpress_blog"] == 1
+    text = redis_text(press) + "".join(
+        log.read_text(errors="replace") for log in press.fleet.folder.glob("*.log")
+    )
+    assert "publisher" in text  # there is something to read
+    assert "token-0" not in text and "Fresh bread" not in text
+
+
+def redis_text(press: Press) -> str:
+    """Return all keys and values in Redis."""
+    found: Any = press.fleet.redis
+    readers: dict[bytes, Callable[[Any], Any]] = {
+        b"string": found.get, b"hash": found.hgetall, b"set": found.smembers,
+        b"list": lambda key: found.lrange(key, 0, -1),
+        b"zset": lambda key: found.zrange(key, 0, -1), b"stream": found.xrange,
+    }  # fmt: skip
+    return "".join(f"{key} {readers[found.type(key)](key)}" for key in found.scan_iter())

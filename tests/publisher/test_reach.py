@@ -34,8 +34,8 @@ VALUES: dict[str, Any] = {
     "channel": "meta_facebook", "payload": {"caption": "x"}, "reason": "a test", "body": "Hello",
     "at": "2031-05-01T10:00:00+00:00", "outcome": "appeared", "token": "t", "note": "x",
     "remote_account": "1", "user": "narrow", "role": "manager", "times_of_day": "09:00",
-    "start": "10:00", "end": "11:00", "window": 1, "alt_text": "x", "status": "ready", "decision": "approved",
-    "slug": "acme", "caption": "x", "kind": "image",
+    "start": "10:00", "end": "11:00", "window": 1, "alt_text": "x", "status": "ready",
+    "decision": "approved", "slug": "acme", "caption": "x", "kind": "image",
 }  # fmt: skip
 """What operations ask for, by name."""
 
