@@ -14,7 +14,7 @@ from PIL import Image, ImageCms
 from config.standins.publisher import Standin
 from jobs import blobs, sandbox
 from jobs.testing import freeze_clock, run_jobs
-from publisher import checks, images, preflight, services
+from publisher import assets, checks, images, preflight, services
 from publisher.drafts import Draft
 from publisher.errors import Refused
 from publisher.models import Account, Asset, Brand, Publication
@@ -222,3 +222,14 @@ def test_an_image_of_sixty_megapixels_is_converted(
     data = picture(form, (10_000, 6_000), mode, **({"compress_level": 1} if form == "PNG" else {}))
     made = opened(copy_of(brand, store, data))
     assert made.size == (2048, 1229)
+
+
+def test_a_fetched_image_that_cannot_be_decoded_leaves_no_file(
+    caller: Caller, store: blobs.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "_pieces", lambda url: iter([broken(picture("PNG"))]))
+    body = {"brand": "acme", "url": "https://acme.test/a.png", "name": "a.png"}
+    answer = caller("POST", f"{ASSETS}/fetch", body)
+    assert (answer.status_code, answer.data["code"]) == (422, "fp_publisher_invalid_plan")
+    assert "cannot be read" in answer.data["detail"]
+    assert list(store.list()) == [] and not Asset.objects.exists()
