@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -16,17 +16,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 import jobs
-from fileproc import verbs
+from fileproc import numbers, verbs
 from fileproc.errors import MESSAGES
 from fileproc.models import Batch, BatchStatus, File, FileStatus, Quota, StageRun
 from fileproc.permissions import QUEUES
 from fileproc.services import quotas
+from fileproc.states import PROCESSING
 from fileproc.verbs import VIEW_BATCH, VIEW_FILE
 from jobs.admin import (
     Act,
     Column,
     PlainAdmin,
     Tab,
+    charts,
     components,
     moment,
     principal,
@@ -65,6 +67,7 @@ class BatchAdmin(OwnedAdmin):
     """Uploads, with how far they are."""
 
     needs = VIEW_BATCH
+    list_template = "fileproc/uploads.html"
     order = ("-created_at", "-id")
     search = "owner"
     search_words = gettext_lazy("A whole owner, such as user:1")
@@ -75,6 +78,10 @@ class BatchAdmin(OwnedAdmin):
     )
     nouns = ("upload",)
     audit_kind = "upload"
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        shown = _numbers(principal(request).scope.tenants)
+        return {**super().list_data(request), "numbers": shown}
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (
@@ -100,14 +107,30 @@ class BatchAdmin(OwnedAdmin):
 
 
 def _progress(row: Batch) -> SafeString:
-    """Draw how many documents are ready and failed."""
+    """Draw how many documents are ready, failed and under way."""
     words = _("%(ready)s ready, %(failed)s failed of %(all)s") % {
         "ready": row.ready, "failed": row.failed, "all": row.file_count,
     }  # fmt: skip
-    return format_html(
-        '<progress max="{}" value="{}" aria-label="{}"></progress> <span>{}</span>',
-        max(row.file_count, 1), row.processed_count, words, words,
-    )  # fmt: skip
+    parts = [
+        charts.Part(_("ready"), row.ready, "green"), charts.Part(_("failed"), row.failed, "red"),
+        charts.Part(_("processing"), sum(getattr(row, one.value) for one in PROCESSING), "blue"),
+    ]  # fmt: skip
+    bar = charts.stacked(parts, max(row.file_count, 1), words)
+    return format_html("{} <span>{}</span>", bar, words)
+
+
+def _numbers(owners: Collection[str] | None) -> SafeString:
+    """Draw the numbers of the last day."""
+    day = numbers.of_day(owners)
+    share = f"{100 * day.mended / day.retried:.0f} %" if day.retried else "—"
+    failed = _("%(n)s failed") % {"n": day.failed}
+    return components.tiles([
+        components.tile(components.number(day.ready), _("Ready in 24 hours"), note=failed),
+        components.tile(components.duration(day.p95) if day.p95 is not None else "—",
+                        _("95 % of them were ready in")),
+        components.tile(components.number(day.stalls), _("Attempts whose worker was lost")),
+        components.tile(share, _("Stages that the first retry finished")),
+    ])  # fmt: skip
 
 
 def _shown(request: HttpRequest, row: File, given: dict[str, Any]) -> HttpResponse:

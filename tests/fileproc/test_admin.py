@@ -43,6 +43,9 @@ def test_the_pages_show_uploads_documents_and_quotas(root: Client) -> None:
     assert "the document is damaged" in page and "extract" in page
     batch = root.get(f"/admin/fileproc/batch/{good.batch_id}/change/").content.decode()
     assert "1 ready, 1 failed of 2" in batch
+    assert 'class="jd-fill-green"' in batch and 'class="jd-fill-red"' in batch
+    uploads = root.get("/admin/fileproc/batch/").content.decode()
+    assert '<b class="">1</b><span>Ready in 24 hours</span><small>1 failed</small>' in uploads
     only = root.get("/admin/fileproc/file/?state=failed").content.decode()
     assert "good.txt" not in only
     run = bad.runs.get(stage="extract")

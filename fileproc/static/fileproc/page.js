@@ -219,7 +219,8 @@ function refresh() { asked ??= setTimeout(async () => { asked = null; await show
 
 async function showBatches() {
   const { data } = await call("GET", "batches?limit=20")
-  const rows = data.map((batch) => row(batch))
+  const isGone = ({ status, summary }) => status === "completed" && !summary.total
+  const rows = data.filter((batch) => !isGone(batch)).map((batch) => row(batch))
   $("batches").replaceChildren(...(rows.length ? rows : [element("p", words("nobatch"), "quiet")]))
 }
 
