@@ -51,6 +51,18 @@ class Settings:
         default_factory=lambda: {"extract": "100/m", "chunk": "50/m", "embed": "50/m"}
     )
     """Starts of each stage; an idle stage may use up a minute's worth at once."""
+    ATTEMPTS: Mapping[str, int] = field(
+        default_factory=lambda: {"extract": 3, "chunk": 3, "embed": 3}
+    )
+    """Attempts at each stage."""
+    BACKOFF: Mapping[str, int] = field(
+        default_factory=lambda: {"extract": 5, "chunk": 3, "embed": 3}
+    )
+    """Seconds until the second attempt; each later pause is twice as long."""
+    TIMEOUTS: Mapping[str, int] = field(
+        default_factory=lambda: {"extract": 300, "chunk": 60, "embed": 90}
+    )
+    """Seconds of an attempt; one that embeds has at least 0.1 seconds for each chunk."""
     OWNER_EXTRACTS: int = 4
     """Extractions of one owner at once."""
     OWNER_EMBEDS: int = 3
@@ -65,6 +77,7 @@ class Settings:
 
 _KEYS = {f.name: f for f in fields(Settings)}
 STAGES = ("extract", "chunk", "embed")
+PER_STAGE = ("CONCURRENCY", "ATTEMPTS", "BACKOFF", "TIMEOUTS")
 
 
 def parse(raw: object) -> Settings:
@@ -77,7 +90,7 @@ def parse(raw: object) -> Settings:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ImproperlyConfigured(f"FILEPROC has no key {key!r}{hint}")
     given = dict(raw)
-    for name in ("CONCURRENCY", "RATES"):
+    for name in (*PER_STAGE, "RATES"):
         if name in given:
             given[name] = _per_stage(name, given[name])
     found = Settings(**given)
@@ -102,7 +115,8 @@ def _problems(s: Settings) -> list[str]:
         "FILE_BYTES": 1, "QUOTA_BYTES": 0, "QUOTA_BATCHES": 0,
     }  # fmt: skip
     numbers: dict[str, Any] = {name: getattr(s, name) for name in least}
-    numbers |= {f"CONCURRENCY.{stage}": n for stage, n in s.CONCURRENCY.items()}
+    for name in PER_STAGE:
+        numbers |= {f"{name}.{stage}": n for stage, n in getattr(s, name).items()}
     for name, value in numbers.items():
         floor = least.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < floor:

@@ -15,7 +15,9 @@ from fileproc.errors import FileError
 from fileproc.models import File
 from jobs import blobs, sandbox
 
-LIMITS = sandbox.Limits(memory=512 * 1024**2, cpu=60, wall=120)
+LIMITS = sandbox.Limits(
+    memory=512 * 1024**2, cpu=60, wall=min(120, 0.8 * config.settings().TIMEOUTS["extract"])
+)
 _CODES = {
     "Encrypted": "ENCRYPTED", "Unsupported": "UNSUPPORTED_TYPE", "Bomb": "BOMB",
     "Damaged": "DAMAGED", "TooLarge": "LIMIT_EXCEEDED", "Empty": "NO_TEXT",

@@ -56,15 +56,15 @@ from jobs.retention import Keep, sweeper
 _SETTINGS = config.settings()
 AT_A_TIME = 32
 """Chunks that are embedded before their vectors are kept."""
-LEAST_EMBED, PER_CHUNK = 90.0, 0.1
+LEAST_EMBED, PER_CHUNK = _SETTINGS.TIMEOUTS["embed"], 0.1
 """Seconds that an attempt may embed, in all or for each chunk: whichever is longer."""
 
 
-def _options(stage: str, base: float, timeout: float) -> dict[str, Any]:
+def _options(stage: str, timeout: float) -> dict[str, Any]:
     rate = _SETTINGS.RATES[stage]
     return {
-        "queue": f"file-{stage}", "max_attempts": 3,
-        "backoff": jobs.Exponential(base, jitter="none"), "timeout": timeout,
+        "queue": f"file-{stage}", "max_attempts": _SETTINGS.ATTEMPTS[stage],
+        "backoff": jobs.Exponential(_SETTINGS.BACKOFF[stage], jitter="none"), "timeout": timeout,
         "concurrency": _SETTINGS.CONCURRENCY[stage], "rate": rate,
         "burst": int(rate.partition("/")[0]), "replayable": False, "internal": True,
         "keep_completed": 100, "keep_failed": 500,
@@ -74,7 +74,7 @@ def _options(stage: str, base: float, timeout: float) -> dict[str, Any]:
 
 @jobs.handler(
     Extract,
-    **_options("extract", 5, 300),
+    **_options("extract", _SETTINGS.TIMEOUTS["extract"]),
     per_key=jobs.Limit(at_once=_SETTINGS.OWNER_EXTRACTS),
 )
 def extract(ctx: jobs.Context, payload: Extract) -> str:
@@ -116,7 +116,7 @@ def _reuse(ctx: jobs.Context, file: File, content: Content | None) -> str:
     return f"{content.type}, read before"
 
 
-@jobs.handler(Chunking, **_options("chunk", 3, 60))
+@jobs.handler(Chunking, **_options("chunk", _SETTINGS.TIMEOUTS["chunk"]))
 def chunk(ctx: jobs.Context, payload: Chunking) -> str:
     """Cut the text of a file into chunks."""
     file = stages.begin(ctx, payload.file_id, Stage.CHUNK)
@@ -158,7 +158,7 @@ def chunk(ctx: jobs.Context, payload: Chunking) -> str:
 
 @jobs.handler(
     Embed,
-    **_options("embed", 3, 60 + max(LEAST_EMBED, config.CHUNKS_LIMIT * PER_CHUNK)),
+    **_options("embed", 60 + max(LEAST_EMBED, config.CHUNKS_LIMIT * PER_CHUNK)),
     per_key=jobs.Limit(at_once=_SETTINGS.OWNER_EMBEDS),
 )
 def embed(ctx: jobs.Context, payload: Embed) -> str:

@@ -21,9 +21,10 @@ IN_TIME = "-c idle_in_transaction_session_timeout=3s"
 """What frees the rows that a frozen worker has locked."""
 POINTS = {
     "a file is taken over": "fileproc_batch",
-    "the text is written": "fileproc_chunk",
-    "the chunks are written": "fileproc_minilm_384",
+    "it is decided who reads equal bytes": "fileproc_content",
+    "the text is there": "fileproc_chunk",
     "the vectors are looked up": "fileproc_cachedvector",
+    "the vectors and the end are written": "fileproc_minilm_384",
 }
 """Moments of the pipeline, each by a table that it needs first at that moment."""
 
@@ -79,7 +80,7 @@ def upload(site: Site, count: int) -> str:
     return batch
 
 
-MIXED = dict(zip(POINTS, ("freeze", "kill", "freeze", "kill"), strict=True))
+MIXED = dict(zip(POINTS, ("freeze", "kill", "freeze", "kill", "freeze"), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,41 @@ def test_a_killed_worker_delays_its_files_and_loses_none(site: Site) -> None:
 
 
 @slow
+def test_files_are_found_at_every_moment_of_a_reprocessing_whose_workers_are_killed(
+    site: Site,
+) -> None:
+    fleet, workers = site.fleet, [site.worker(), site.worker()]
+    batch = site.batch(6)
+    files = {site.upload(batch, f"{n}.pdf", documents.pdf(f"Lamp {n}")) for n in range(6)}
+    assert site.await_end(batch, 6) == {"total": 6, "ready": 6, "failed": 0}
+    for file in files:
+        assert site.call("POST", f"/files/{file}/reprocess")["reprocess"]["error"] is None
+    rounds = 0
+
+    def is_over() -> bool:
+        nonlocal rounds
+        found = site.call("POST", "/search", {"q": "lamp", "mode": "text", "limit": 50})["hits"]
+        assert {hit["fileId"] for hit in found} == files
+        done = fleet.value("SELECT count(*) FROM fileproc_file WHERE generation = 2")
+        if rounds < 3 and done >= 2 * rounds:
+            for pid in fleet.executors(workers[rounds % 2]):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            rounds += 1
+        return bool(done == 6)
+
+    wait_until(is_over, 120, 0.05, "all files have a second generation")
+    assert rounds == 3
+    wait_until(
+        lambda: fleet.value("SELECT count(*) FROM fileproc_file WHERE is_draft") == 0,
+        60, message="the old generations are removed",
+    )  # fmt: skip
+    assert fleet.value("SELECT count(*) FROM fileproc_content") == 6
+    assert fleet.value("SELECT count(*) FROM fileproc_chunk") == 6
+    assert site.completions(batch) == [1]
+
+
+@slow
 def test_a_paused_queue_holds_files_back_and_loses_none(site: Site) -> None:
     site.worker()
     scope = "queue:file-chunk"
