@@ -76,15 +76,20 @@ def create() -> str:
 
 
 def write(owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Store the vectors of chunks, in the caller's transaction."""
-    given = [(chunk_id, owner, literal(vector)) for chunk_id, vector in rows]
+    """Store the vectors of chunks, in the caller's transaction.
+
+    It is one statement: of a client that freezes between several of a pipeline, PostgreSQL would
+    keep the transaction open, as it is not idle.
+    """
+    given = list(rows)
     with connections["default"].cursor() as cursor:
-        cursor.executemany(
+        cursor.execute(
             f"INSERT INTO {TABLE} (chunk_id, owner, vector) "  # noqa: S608
-            "VALUES (%s, %s, %s::halfvec) "
+            "SELECT id, %s, vector::halfvec "
+            "FROM unnest(%s::bigint[], %s::text[]) AS one(id, vector) "
             "ON CONFLICT (chunk_id) DO UPDATE SET vector = excluded.vector",
-            given,
-        )  # fmt: skip
+            [owner, [chunk_id for chunk_id, _ in given], [literal(v) for _, v in given]],
+        )
 
 
 def delete_of(content_id: int) -> None:
