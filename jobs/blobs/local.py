@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 import stat
@@ -94,7 +95,10 @@ class LocalStore(Store):
     def receive(
         self, key: str, pieces: Iterable[bytes], *, sha256: str = "", replace: bool = False
     ) -> Blob:
-        """Store what comes, once it is whole; raise Mismatch or Exists, and leave nothing then."""
+        """Store what comes, once it is whole; raise Mismatch or Exists, and leave nothing then.
+
+        An upload that is repeated because its answer was lost finds its own bytes, and succeeds.
+        """
         path, digest = self._path(key), hashlib.sha256()
         folder = self._incoming()
         number, name = tempfile.mkstemp(dir=folder)
@@ -107,7 +111,11 @@ class LocalStore(Store):
                 os.fsync(file.fileno())
             if sha256 and digest.hexdigest() != sha256:
                 raise Mismatch
-            self._place(name, path, replace)
+            try:
+                self._place(name, path, replace)
+            except Exists:
+                if not (path.is_file() and filecmp.cmp(name, path, shallow=False)):
+                    raise
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(name)

@@ -48,7 +48,8 @@ def _take(
         raise Problem(400, "length-mismatch", f"Content-Length must be {fields['size']}")
     if request.headers.get("Content-Type", "") != fields["type"]:
         raise Problem(400, "type-mismatch", f"Content-Type must be {fields['type']}")
-    if store.head(key) is not None:
+    found = store.head(key)
+    if found is not None and found.size != int(fields["size"]):
         raise Problem(409, "exists", "the blob has been uploaded before")
     try:
         made = store.receive(key, uploads.pieces(request), sha256=fields["sha256"])

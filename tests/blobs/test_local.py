@@ -84,6 +84,14 @@ def test_an_upload_replaces_nothing(local: LocalStore) -> None:
         assert b"".join(pieces) == b"one"
 
 
+def test_an_upload_whose_answer_was_lost_may_be_repeated(local: LocalStore) -> None:
+    upload = local.put_url(KEY, size=3)
+    first = put(upload, b"one")
+    again = put(upload, b"one")
+    assert (again.status_code, again["ETag"]) == (200, first["ETag"])
+    assert len(every_file(local)) == 1
+
+
 def test_of_two_at_once_one_is_kept(local: LocalStore) -> None:
     upload = local.put_url(KEY, size=3)
     with ThreadPoolExecutor(3) as threads:
