@@ -153,8 +153,8 @@ _HOMES = {
 # What an app may import besides: ``jobs.errors`` needs no import of its own.
 _MODULES = (
     "acts", "admin", "api", "backoff", "blobs", "effects", "errors", "events", "fields", "flow",
-    "http", "limits", "machines", "metrics", "models", "realtime", "retention", "sandbox",
-    "statements", "testing", "types", "verbs", "webhooks",
+    "http", "limits", "machines", "metrics", "models", "problems", "realtime", "retention",
+    "sandbox", "statements", "testing", "types", "verbs", "webhooks",
 )  # fmt: skip
 # What a project names in its settings and its entry points, or runs in another program.
 _PROJECT_MODULES = (

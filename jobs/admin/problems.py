@@ -13,6 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from jobs import problems as of_apps
 from jobs.admin.components import Capped, problem, time_tag
 from jobs.admin.queuerows import shown
 from jobs.operate.phrases import scope_word
@@ -39,6 +40,9 @@ def _rank(one: Problem) -> int:
 
 
 def _drawn(site: str, one: Problem) -> SafeString:
+    if (declared := of_apps.declared(one.code)) is not None:
+        url = _list(site, declared.page) if declared.page else ""
+        return problem(_tone(one), declared.text(one), url=url, link=str(declared.link))
     text = _TEXTS[one.code](one) if one.code in _TEXTS else one.text
     if one.jobs:
         text = format_html("{} {}", text, _held(site, one))
@@ -47,12 +51,16 @@ def _drawn(site: str, one: Problem) -> SafeString:
 
 
 def _url(site: str, page: str, key: str = "") -> str:
-    address, _mark, query = page.partition("?")
     if key:
         return reverse(
-            f"{site}:jobs_{address}_change", args=[quote(key) if address == "breaker" else key]
+            f"{site}:jobs_{page}_change", args=[quote(key) if page == "breaker" else key]
         )
-    url = reverse(f"{site}:jobs_{address}_changelist")
+    return _list(site, f"jobs_{page}")
+
+
+def _list(site: str, page: str) -> str:
+    name, _mark, query = page.partition("?")
+    url = reverse(f"{site}:{name}_changelist")
     return f"{url}?{query}" if query else url
 
 

@@ -7,7 +7,7 @@ be shown for the part of the platform that the caller sees, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ from jobs.operate.depths import Depth
 from jobs.operate.reads import Count
 from jobs.operate.troubles import Problem
 from jobs.operate.workers import Seen
-from jobs.principals import By, Scope, principal
+from jobs.principals import By, Principal, Scope, principal
 
 __all__ = [
     "Deploy", "KindStats", "Overview", "Problem", "Throughput", "as_data", "kind_stats",
@@ -105,7 +105,10 @@ def overview(*, by: By, lists: bool = True) -> Overview:
         rows = _queues(notes.stops, found, going) if whole and who.may("view_queue") else ()
         return Overview(
             notes.at,
-            tuple(troubles.problems(notes, [r.depth for r in rows], going, who)),
+            (
+                *troubles.problems(notes, [r.depth for r in rows], going, who),
+                *_of_apps(who),
+            ),
             _tiles(found, going, scope, whole) if who.may("view_job") else {},
             rows,
             tuple(workers.workers(by=who)) if lists and who.may("view_worker") and whole else (),
@@ -113,6 +116,12 @@ def overview(*, by: By, lists: bool = True) -> Overview:
             _batches(scope) if lists and who.may("view_batch") and scope.queues is None else (),
             _actions(scope) if lists and who.may("view_audit") else (),
         )
+
+
+def _of_apps(who: Principal) -> Iterator[Problem]:
+    from jobs import problems
+
+    yield from problems.found(who)
 
 
 def queues(*, by: By, name: str | None = None) -> tuple[QueueRow, ...]:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 QUERIES = {
-    **{"overview": 17, "jobs": 12, "jobs-failed": 13, "jobs-none": 14, "jobs-wrong": 10},
+    **{"overview": 20, "jobs": 12, "jobs-failed": 13, "jobs-none": 14, "jobs-wrong": 10},
     **{"job-long": 15, "batch-done": 7, "bulk-done": 5, "bulk-aborted": 5, "bulk-edit": 8},
     **{"letters-cause": 4, "key": 5, "webhook": 6, "delivery": 5, "delivery-again": 4},
     **{"webhook-stopped": 6, "limit": 4, "breaker": 4, "effect": 4, "meter": 4},

@@ -13,8 +13,8 @@ DOMAIN_APPS = frozenset({"publisher", "emailgw", "fileproc", "trading", "operati
 OURS = frozenset({"jobs", "config", *DOMAIN_APPS})
 PUBLIC_MODULES = (
     *("acts", "admin", "api", "backoff", "blobs", "effects", "errors", "events"),
-    *("fields", "flow", "http", "limits", "machines", "metrics", "models", "realtime"),
-    *("retention", "sandbox", "statements", "testing", "types", "verbs", "webhooks"),
+    *("fields", "flow", "http", "limits", "machines", "metrics", "models", "problems"),
+    *("realtime", "retention", "sandbox", "statements", "testing", "types", "verbs", "webhooks"),
 )
 """What an app may import besides the names of the root. Nothing below them is public."""
 PROJECT_MODULES = (

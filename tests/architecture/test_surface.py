@@ -80,6 +80,7 @@ MODULES = {
     "jobs.middleware": ["RequestMiddleware"],
     "jobs.metrics": ["Counter", "Gauge", "Histogram", "counter", "gauge", "histogram", "series",
                      "view"],
+    "jobs.problems": ["Count", "Problem", "count", "problem"],
     "jobs.realtime": [
         "AUTHENTICATORS", "Channel", "NotFound", "Only", "Refused", "websocket_urlpatterns",
     ],

@@ -19,7 +19,8 @@ def test_every_scene_ends_as_it_should() -> None:
     assert {kind.title for kind in kinds} == {
         "a video whose worker dies",
         "a post on three channels", "a reel", "a video in portions", "an approved plan",
-        "a token that has expired", "a provider that publishes and says nothing", "a post that waits for the end of a blackout",
+        "a token that has expired", "a provider that publishes and says nothing",
+        "a post that waits for the end of a blackout",
     }  # fmt: skip
     environment: dict[str, str] = {}
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.test import Client
 
 from config.standins.publisher import Standin
 from jobs.testing import emitted, freeze_clock, run_jobs
@@ -160,3 +161,15 @@ def test_a_token_that_meta_does_not_exchange_any_more_disconnects_once(
     assert (row.status, account.status) == ("pending", "needs_reconnect")
     assert len(emitted("publisher.account.needs_reconnect")) == 1
     assert refreshes(standin) == 1
+
+
+def test_accounts_to_reconnect_are_on_the_first_page(
+    client: Client, accounts: dict[str, Account]
+) -> None:
+    lost, fine = accounts["meta_facebook"], accounts["youtube"]
+    Account.objects.filter(pk=lost.pk).update(status=Account.Status.NEEDS_RECONNECT)
+    client.force_login(User.objects.create_superuser("root"))
+    text = client.get("/admin/jobs/overview/").content.decode()
+    assert "Accounts to reconnect: 1. Their posts wait." in text
+    listed = client.get("/admin/publisher/account/?state=needs_reconnect").content.decode()
+    assert str(lost.pk) in listed and str(fine.pk) not in listed
