@@ -133,12 +133,17 @@ def _numbers(owners: Collection[str] | None) -> SafeString:
     ])  # fmt: skip
 
 
+CHUNKS = 50
+"""Up to this many chunks are shown below the text."""
+
+
 def _shown(request: HttpRequest, row: File, given: dict[str, Any]) -> HttpResponse:
     text = verbs.show(row.pk, by=principal(request), reason=given["reason"])
     page = admin.site._registry[File]
     data = {
         **page.admin_site.each_context(request), "opts": page.opts, "media": page.media,
         "jd_site": page.admin_site.name, "is_fullwidth": True, "title": row.name, "text": text,
+        "chunks": row.content.chunks.order_by("number")[:CHUNKS] if row.content else (),
         "back": reverse("admin:fileproc_file_change", args=[row.pk]),
     }  # fmt: skip
     answer = TemplateResponse(request, "fileproc/text.html", data)
@@ -171,7 +176,8 @@ class FileAdmin(OwnedAdmin):
             verb="document.reprocess"),
         Act("show", gettext_lazy("Show text…"), _shown,
             lambda r, f: "" if f.content_id else _("It has no text yet."),
-            lambda r, f: [_("The beginning of the text is shown once.")], verb="document.show"),
+            lambda r, f: [_("The beginning of the text and its chunks are shown once.")],
+            verb="document.show"),
         Act("delete", gettext_lazy("Delete…"),
             lambda r, f, g: (
                 _do(verbs.delete, r, f, g, _("The document is deleted.")),

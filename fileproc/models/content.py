@@ -79,6 +79,13 @@ class Chunk(models.Model):
     def __str__(self) -> str:
         return f"{self.content_id}/{self.number}"
 
+    @property
+    def pages(self) -> str:
+        """Its first and last page; nothing where the type has none."""
+        if self.first_page is None or self.first_page == self.last_page:
+            return str(self.first_page or "")
+        return f"{self.first_page}-{self.last_page}"
+
 
 class CachedVector(models.Model):
     """A vector of an owner's text; owners share none, since speed would tell what others have."""
