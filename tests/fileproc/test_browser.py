@@ -85,7 +85,8 @@ def test_a_folder_is_uploaded_again_after_a_reload_and_searched(
     page.get_by_label("What to look for").fill("who repairs the lamp before a storm?")
     page.locator("#search button").click()
     hit = page.locator("#hits li").first
-    expect(hit).to_contain_text("keeper.pdf · page 1")
+    # The first search loads the model.
+    expect(hit).to_contain_text("keeper.pdf · page 1", timeout=PATIENCE)
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"fileproc-{width}-{count}.png", full_page=True)
@@ -132,7 +133,7 @@ def test_a_document_is_reprocessed_replaced_and_deleted(
     expect(item).to_have_count(0)
     page.get_by_label("What to look for").fill("may I row in fog?")
     page.locator("#search button").click()
-    expect(page.locator("#hits li")).to_have_count(1)
+    expect(page.locator("#hits li")).to_have_count(1, timeout=PATIENCE)
     expect(page.locator("#hits li")).to_contain_text("rules.md · Rules")
     page.locator("#batches summary").first.click()
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
