@@ -12,13 +12,13 @@ from pathlib import Path
 from lanes import CHECKOUT, Run, Tier, environment, say
 
 BUDGET: Mapping[str, float] = {
-    "setup": 7,
-    "check": 2,
+    "setup": 4,
+    "check": 1,
     "tests": 22,
-    "newest Django": 9,
-    "slow": 27,
-    "browser": 24,
-    "stock servers": 12,
+    "newest Django": 8,
+    "slow": 29,
+    "browser": 28,
+    "stock servers": 11,
     "PgBouncer": 4,
     "oldest versions": 7,
 }
