@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.problems import Problem, count, problem
 from jobs.verbs import Principal
+from publisher import verbs
 from publisher.models import Account
 
 CODE = "publisher.needs_reconnect"
@@ -25,7 +26,7 @@ def _shown(one: Problem) -> str:
 )
 def lost_accounts(who: Principal) -> Iterator[Problem]:
     """Yield one problem for all accounts that wait for somebody to reconnect them."""
-    if not who.may("publisher.view_account"):
+    if not who.may(verbs.VIEW_ACCOUNT):
         return
     rows = Account.objects.filter(status=Account.Status.NEEDS_RECONNECT)
     if who.scope.tenants is not None:
