@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,10 @@ def test_a_sync_steps_aside_at_once_and_ends(office: Office) -> None:
     step_aside(office, 4)
 
 
+def has_begun(office: Office, operation: str, attempt: int) -> bool:
+    return [phase for phase, _why in office.steps(operation)].count("in_progress") >= attempt
+
+
 def step_aside(office: Office, rounds: int) -> None:
     """Every order takes the agent from the sync at once, and none of its attempts is a failure.
 
@@ -94,6 +99,8 @@ def step_aside(office: Office, rounds: int) -> None:
     [sync] = office.ask(("ada", "sync-customers", {}))
     writes = []
     for number in range(1, rounds + 1):
+        # An export whose session an order has ended begins twice in one attempt.
+        wait_until(partial(has_begun, office, sync, number), PATIENCE)
         office.await_call("exports", number)
         writes += office.ask(("ada", "submit-order", order(f"P-{number}")))
         office.await_phase(writes[-1], "completed")
