@@ -100,15 +100,15 @@ def take_over(file: File, replaced: UUID) -> None:
     File.objects.filter(pk=file.pk).update(content=old.content, deleted_at=timezone.now())
     _publish(file)
     jobs.enqueue(Erase(file_id=file.pk), tenant=file.owner)
-    told = {
+    payload = {
         "fileId": str(old.pk), "batchId": str(old.batch_id), "generation": old.generation + 1,
         "chunkCount": file.chunk_count,
     }  # fmt: skip
-    jobs.emit("file:reprocessed", told, key=f"batch:{old.batch_id}", tenant=old.owner)
+    jobs.emit("file:reprocessed", payload, key=f"batch:{old.batch_id}", tenant=old.owner)
 
 
 def _publish(file: File) -> None:
-    """Let new equal files share what was made anew, in place of the former edition."""
+    """Let new equal files share the latest edition in place of the former one."""
     made = file.content
     if made is None or not made.edition:
         return

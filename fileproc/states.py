@@ -63,21 +63,22 @@ def _measure(ended: Sequence[Moved], known: dict[Any, Any]) -> None:
 
 
 def _message(moved: Moved, file: File) -> Any:
-    told = {"fileId": str(moved.pk), "from": moved.source, "to": moved.to,
+    payload = {"fileId": str(moved.pk), "from": moved.source, "to": moved.to,
             "batchId": str(file.batch_id)}  # fmt: skip
     if code := moved.fields.get("error_code"):
-        told["error"] = code
+        payload["error"] = code
     if (count := moved.fields.get("chunk_count")) is not None:
-        told["chunkCount"] = count
+        payload["chunkCount"] = count
     return events.message(
-        "file:status-changed", told, key=f"batch:{file.batch_id}", tenant=file.owner
+        "file:status-changed", payload, key=f"batch:{file.batch_id}", tenant=file.owner
     )
 
 
 def _draft_failed(moved: Moved, file: File) -> Any:
-    told = {"fileId": str(file.replaces), "batchId": str(file.batch_id),
+    payload = {"fileId": str(file.replaces), "batchId": str(file.batch_id),
             "error": moved.fields["error_code"]}  # fmt: skip
-    return events.message("file:reprocessed", told, key=f"batch:{file.batch_id}", tenant=file.owner)
+    key = f"batch:{file.batch_id}"
+    return events.message("file:reprocessed", payload, key=key, tenant=file.owner)
 
 
 def recount(batch_id: UUID, change: Counter[str], total: int = 0) -> None:
@@ -110,8 +111,8 @@ def summary(batch: Batch) -> dict[str, int]:
 
 
 def _tell_completed(batch: Batch) -> None:
-    told = {"batchId": str(batch.pk), "revision": batch.revision, "summary": summary(batch)}
-    jobs.emit("batch:completed", told, key=f"batch:{batch.pk}", tenant=batch.owner)
+    payload = {"batchId": str(batch.pk), "revision": batch.revision, "summary": summary(batch)}
+    jobs.emit("batch:completed", payload, key=f"batch:{batch.pk}", tenant=batch.owner)
     jobs.enqueue(BatchCompleted(batch_id=batch.pk, revision=batch.revision), tenant=batch.owner)
 
 

@@ -27,7 +27,7 @@ LOOKS = {
     "published": "succeeded", "failed": "failed",
 }  # fmt: skip
 OFFERED = 30
-"""At most so many assets can be chosen in a form."""
+"""A form offers up to this many assets."""
 SHOWN = 50
 """At most so many versions, decisions and comments are on a page."""
 

@@ -232,12 +232,7 @@ def job_get(request: HttpRequest, job_id: UUID) -> Any:
     verb="publication.replay", answer=PublicationOut,
 )  # fmt: skip
 def job_replay(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | None = None) -> Any:
-    _found(request, job_id)
-    try:
-        verbs.replay(job_id, by=auth.who(request), reason=(body or PublicationReplayIn()).reason)
-    except Refused as error:
-        raise problem_of(error) from None
-    return shown(_found(request, job_id))
+    return _replayed(request, job_id, body)
 
 
 for _verb in ("settle", "cancel"):
@@ -272,6 +267,10 @@ def dlq_list(request: HttpRequest, response: HttpResponse, wanted: Query[paging.
 )  # fmt: skip
 def dlq_retry(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | None = None) -> Any:
     """Run a failed publication again, under its own key: it cannot appear twice."""
+    return _replayed(request, job_id, body)
+
+
+def _replayed(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | None) -> Any:
     _found(request, job_id)
     try:
         verbs.replay(job_id, by=auth.who(request), reason=(body or PublicationReplayIn()).reason)

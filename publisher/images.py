@@ -21,7 +21,7 @@ LIMITS = sandbox.Limits(memory=1536 * 1024**2, cpu=30, wall=60, output=8 * 1024*
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Which images a channel takes: types, and at most so many bytes."""
+    """The images that a channel takes: their types, and up to how many bytes."""
 
     types: tuple[str, ...]
     most: int

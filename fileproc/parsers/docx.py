@@ -24,6 +24,7 @@ def read(file: BinaryIO, text: Text) -> None:
             levels = _levels(archive)
             with archive.open("word/document.xml") as body:
                 _read_body(body, text, levels)
+    # zipfile raises NotImplementedError for a compression that it does not know.
     except (etree.XMLSyntaxError, zipfile.BadZipFile, KeyError, NotImplementedError, EOFError):
         raise Damaged from None
 

@@ -77,7 +77,7 @@ def duplicates(owner: str, announced: Sequence[Announced]) -> list[dict[str, str
             "pk", "name", "path", "sha256", "status"
         )
     )
-    told = []
+    duplicates = []
     by_hash: dict[str, list[Any]] = defaultdict(list)
     by_name: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for known_row in rows:
@@ -93,9 +93,9 @@ def duplicates(owner: str, announced: Sequence[Announced]) -> list[dict[str, str
             assert row is not None  # noqa: S101 - one of the two
             kind = "name_and_content" if same and named else "content" if same else "name"
             scope = SCOPES.get(row["status"], "pipeline")
-            told.append({"tempId": one.temp_id, "fileName": one.name, "matchType": kind,
+            duplicates.append({"tempId": one.temp_id, "fileName": one.name, "matchType": kind,
                          "scope": scope, "fileId": str(row["pk"])})  # fmt: skip
-    return told
+    return duplicates
 
 
 def with_replaced(

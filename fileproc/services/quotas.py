@@ -39,7 +39,7 @@ def check_batches(owner: str) -> None:
 
 
 def check_bytes(owner: str, more: int) -> None:
-    """Check that the owner may store so many bytes more."""
+    """Check that the owner may store this many more bytes."""
     given = _quota(owner).bytes_limit
     limit = config.settings().QUOTA_BYTES if given is None else given
     if used_bytes(owner) + more > limit:
