@@ -76,6 +76,7 @@ class Handler:
     dead_letter_retention: Keep | None
     searchable: tuple[str, ...]
     internal: bool
+    own_keys: str
 
     @property
     def kind(self) -> str:
@@ -140,6 +141,7 @@ def handler(
     dead_letter_retention: Kept | None = None,
     searchable: tuple[str, ...] = (),
     internal: bool = False,
+    own_keys: str = "",
 ) -> Callable[[F], F]:
     """Registers the decorated function for the payload's kind.
 
@@ -159,6 +161,8 @@ def handler(
     ``searchable`` names fields of the payload by whose values jobs are found quickly. Jobs of an
     ``internal`` kind are made by code only: over the API, in the admin and at the command line
     nobody enqueues, schedules or edits them, and nobody replays them with another payload.
+    ``own_keys`` is a prefix of exclusive keys that people and programs cannot give to jobs of
+    other kinds.
     """
 
     # Also where the decorator is used without parentheses, which would register nothing.
@@ -202,6 +206,7 @@ def handler(
             dead_letter_retention=retention.parse("dead_letter_retention", dead_letter_retention),
             searchable=searchable,
             internal=internal,
+            own_keys=own_keys,
         )
         _validate(made)
         _register(made)
@@ -219,6 +224,11 @@ def is_internal(kind: str) -> bool:
     """Return whether jobs of this kind are made by code only."""
     found = find(kind)
     return found is not None and found.internal
+
+
+def owners(key: str) -> list[str]:
+    """Return the kinds to which an exclusive key belongs, by its prefix."""
+    return [one.kind for one in handlers() if one.own_keys and key.startswith(one.own_keys)]
 
 
 def get(kind: str) -> Handler:
@@ -340,6 +350,10 @@ def _validate(h: Handler) -> None:
     )
     unfit = fields.problem(h.payload, h.searchable)
     require(not unfit, unfit)
+    require(
+        isinstance(h.own_keys, str) and len(h.own_keys) <= 60,
+        "own_keys must be a prefix of at most 60 characters",
+    )
     for flag in _FLAGS:
         require(isinstance(getattr(h, flag), bool), f"{flag} must be True or False")
     if h.atomic:

@@ -11,6 +11,7 @@ from operations import checking, endings, payloads, reads, retention, syncing, w
 from operations import following as following
 from operations import metrics as metrics
 from operations.config import settings
+from operations.models.agent import PREFIX
 from operations.services import syncs
 from operations.table import OPERATIONS, Family
 from operations.table import Operation as Spec
@@ -40,7 +41,7 @@ def _declare(spec: Spec) -> None:
     jobs.handler(
         payload, queue=spec.queue, max_attempts=spec.attempts, on_timeout="fail", internal=True,
         timeout=settings().timeout(spec.type), keep_completed=Keep(last=100),
-        keep_failed=Keep(last=50), emits=True,
+        keep_failed=Keep(last=50), emits=True, own_keys=PREFIX,
         **_BY_FAMILY[spec.family],
     )(handle)  # fmt: skip
     jobs.ended(payload)(endings.close)
@@ -52,7 +53,7 @@ for _spec in OPERATIONS.values():
 
 @jobs.handler(
     payloads.CheckTask, queue="erp-write", internal=True, preempts=True, max_attempts=20,
-    backoff=Fixed(endings.EVERY), timeout=60,
+    backoff=Fixed(endings.EVERY), timeout=60, own_keys=PREFIX,
 )  # fmt: skip
 def check_write(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
     """Ask the ERP about a write whose outcome is unknown."""
@@ -61,7 +62,7 @@ def check_write(ctx: jobs.Context, task: payloads.CheckTask) -> dict[str, Any]:
 
 @jobs.handler(
     payloads.LoginTask, queue="erp-read", internal=True, preempts=True, max_attempts=1, timeout=45,
-    on_timeout="fail", replayable=False,
+    on_timeout="fail", replayable=False, own_keys=PREFIX,
 )  # fmt: skip
 def test_login(ctx: jobs.Context, task: payloads.LoginTask) -> dict[str, Any]:
     """Test the login of an agent."""

@@ -135,6 +135,8 @@ def draft_options(who: Principal, body: JobIn) -> dict[str, Any]:
     """The options of an enqueue, all of them within sight."""
     handler = registry.get(body.kind)
     internal.check_kind(body.kind, who)
+    if who.scope.tenants is None:  # those of other callers get a prefix
+        internal.check_key(handler.kind, who, body.exclusive)
     tenant = body.tenant
     if tenant is None:
         own = who.scope.tenants

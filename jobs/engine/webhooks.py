@@ -60,6 +60,7 @@ def register() -> None:
         per_key=Limit(AT_ONCE),
         replayable=False,
         internal=True,
+        own_keys=f"{KIND}:",
     )(deliver)
     events.subscriber(name=SUBSCRIBER)(subscribe)
 

@@ -1,4 +1,4 @@
-"""Internal kinds: their jobs are made by the project's code, and by nobody else."""
+"""Internal kinds and keys of kinds: only the project's code makes such jobs and uses such keys."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def check_kind(kind: str, by: By, option: str = "kind") -> None:
     """
     if isinstance(by, Principal) and registry.is_internal(kind):
         raise InvalidOption(option, f"{kind!r} is an internal kind, for the project's code only")
+
+
+def check_key(kind: str, by: By, key: object) -> None:
+    """Raise InvalidOption where a person or a program gives a job an exclusive key of others."""
+    owners = registry.owners(key) if isinstance(key, str) and key else []
+    if isinstance(by, Principal) and owners and kind not in owners:
+        words = f"{key!r} belongs to jobs of {owners[0]!r}, for the project's code only"
+        raise InvalidOption("exclusive", words)
 
 
 def check_replay(job_id: UUID, by: By, *changes: object) -> None:

@@ -75,7 +75,7 @@ def create(
     chosen = {"queue": queue, "priority": priority, "tenant": tenant}
     options |= {option: value for option, value in chosen.items() if value is not None}
     with acting(create, name, by=by, reason=reason, place=place_of(payload, options)) as act:
-        internal.check_kind(str(getattr(payload, "kind", "")), by)
+        _check_outside(str(getattr(payload, "kind", "")), options, by)
         made = timetable.timetable(
             name,
             payload,
@@ -91,6 +91,12 @@ def create(
         row = find(name)
         act.changed({}, shown(row))
         return row
+
+
+def _check_outside(kind: str, options: Mapping[str, Any], by: By) -> None:
+    """Check what only the project's code may schedule: internal kinds, and keys of other kinds."""
+    internal.check_kind(kind, by)
+    internal.check_key(kind, by, options.get("exclusive"))
 
 
 def place_of(payload: object, options: Mapping[str, Any]) -> Place:
@@ -150,7 +156,7 @@ def edit(
             zone = time_zone or (row.time_zone if cron and row.cron else None)
         kept = timetable.revived(before.options) if options is None else options
         for kind in {row.kind, getattr(payload, "kind", row.kind)}:
-            internal.check_kind(kind, by)
+            _check_outside(kind, options or {}, by)
         if payload is None:
             model = registry.get(row.kind).payload
             payload = model.from_text(row.payload, row.payload_version, schedule_place(name))

@@ -20,6 +20,7 @@ from jobs.operate.replay import replay
 from jobs.principals import Principal
 from jobs.testing import run_jobs
 from tests.api.conftest import Caller
+from tests.specimens.handlers import Noop
 from tests.specimens.internal import Internal
 
 pytestmark = pytest.mark.django_db
@@ -132,6 +133,36 @@ def test_they_are_not_among_the_kinds_that_can_be_enqueued(root: Caller) -> None
     assert {"jobs.bulk", "jobs.webhook", "test.internal"} & listed == set()
     found = root("GET", "/kinds/test.internal").data
     assert (found["kind"], found["internal"]) == ("test.internal", True)
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/batch"])
+def test_no_job_of_another_kind_gets_their_keys(root: Caller, path: str) -> None:
+    one: Any = {"kind": "test.noop", "exclusive": "specimen:7"}
+
+    answer = root("POST", path, one if path == "/jobs" else {"jobs": [{"kind": "test.noop"}, one]})
+
+    assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
+    assert answer.data["errors"][0]["pointer"] == "/exclusive"
+    assert "belongs to jobs of" in answer.data["detail"]
+    assert not Job.objects.exists()
+
+
+def test_no_schedule_of_another_kind_gets_their_keys() -> None:
+    given: Any = {"exclusive": "specimen:7"}
+    timing: Any = {"cron": "0 3 * * *", "reason": "a test"}
+    words = r"belongs to jobs of 'test\.internal'"
+    with pytest.raises(InvalidOption, match=words):
+        schedules.create("own", Noop(), by=SOMEBODY, **timing, **given)
+    schedules.create("own", Noop(), by="code", **timing, **given)
+    with pytest.raises(InvalidOption, match=words):
+        schedules.edit("own", options=given, by=SOMEBODY, reason="a test")
+    assert schedules.find("own").options == given
+
+
+def test_a_kind_and_the_code_use_its_keys() -> None:
+    jobs.enqueue(Internal(), exclusive="specimen:7")
+    jobs.enqueue(Noop(), exclusive="specimen:7")
+    assert Job.objects.filter(exclusive_key="specimen:7").count() == 2
 
 
 def test_code_does_with_them_what_it_likes() -> None:

@@ -257,6 +257,9 @@ def test_no_job_of_another_tenant_holds_the_key_of_an_agent(stranger: Caller, er
     assert made.status_code in (200, 201, 202), made.content
     key = jobs.get(made.data["job"]["id"] if "job" in made.data else made.data["id"]).exclusive_key
     assert key not in ("", None, "agent:ada")
+    for unlimited in (Caller(name="office"), Caller(name="whole", queues=["default"])):
+        answer = unlimited("POST", "/jobs", {**body, "queue": "default"})
+        assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
     row = ask("submit-order", order())
     assert jobs.get(row.pk).exclusive_key == "agent:ada"
     run_jobs(["erp-write"])

@@ -13,7 +13,7 @@ class Unreplayable(jobs.Payload, kind="test.unreplayable"):
     pass
 
 
-@jobs.handler(Internal, internal=True, max_attempts=1)
+@jobs.handler(Internal, internal=True, max_attempts=1, own_keys="specimen:")
 def internal(ctx: jobs.Context, payload: Internal) -> None:
     """Fails, so that there is something to replay."""
     raise ValueError(payload.account)
