@@ -15,6 +15,7 @@ RUNS ?=
 THEME ?=
 PAGES ?=
 TESTS ?=
+GROUP ?=
 CONSTRAINTS ?= constraints.txt
 export SERVERS
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
@@ -44,8 +45,8 @@ demo: $(PROGRAMS) ## Show jobs at work, in the browser; ONCE=1 runs it through a
 run: $(PROGRAMS) ## Run web server, worker and everything else together; PORT=8000
 	$(PY) -m config.local $(or $(PORT),8000)
 
-worker: $(PROGRAMS) ## Run one worker
-	$(PY) manage.py jobs worker
+worker: $(PROGRAMS) ## Run one worker of all queues; GROUP=erp-writes: of that group
+	$(PY) manage.py jobs worker $(if $(GROUP),--group $(GROUP))
 
 test: setup ## Run the tests; TESTS=tests/api runs some; SERVERS=stock: on the system's PostgreSQL and Redis
 	$(PY) -m pytest $(PARALLEL) $(TESTS)

@@ -6,7 +6,7 @@ import logging
 from argparse import ArgumentParser
 
 from jobs import registry
-from jobs.cli.groups import WORKERS, get, queues_of
+from jobs.cli.groups import WORKERS, declared, get, queues_of
 from jobs.cli.verb import SIZES, Options, Verb, add_sizes, positive_int, weighted_queues
 from jobs.engine import capacity, sql
 from jobs.engine.executor import Plan
@@ -70,6 +70,11 @@ def _queues(options: Options) -> Queues:
         return tuple(given)
     if group := options["group"]:
         return queues_of(group, every_queue())
+    if names := list(declared()):
+        log.warning(
+            "%s declares %s, and this worker listens to all queues: jobs that they keep apart "
+            "share its processes; give --group", WORKERS, ", ".join(names),
+        )  # fmt: skip
     return tuple((name, 1) for name in every_queue())
 
 
