@@ -179,6 +179,37 @@ class ATokenThatHasExpired(PostAct):
 
 
 @demo.shown
+class ASilentProvider(PostAct):
+    title = "a provider that publishes and does not answer"
+    channels = ("meta_instagram",)
+    place = "demo-silent"
+    _is_hurried = False
+
+    def begin(self) -> None:
+        """The line is cut after the post has appeared; its container shows that it has."""
+        assert self._standin is not None  # noqa: S101  it was prepared
+        self._standin.misbehave(f"{self.place}-meta_instagram-{self.mark}/media_publish", "drop")
+        super().begin()
+
+    def step(self) -> str:
+        """Ask the provider now instead of a minute after the line was cut."""
+        if self._is_hurried:
+            return ""
+        waits = Job.objects.filter(pk__in=self.ids, state="pending", failures__gt=0).first()
+        if waits is None:
+            return ""
+        flow.run_now(waits.pk, by="demo", reason="to ask whether it has appeared")
+        self._is_hurried = True
+        return "a provider that did not answer is asked whether the post has appeared"
+
+    def verdict(self) -> demo.Verdict:
+        assert self._standin is not None  # noqa: S101  it was prepared
+        is_good, states, words = super().verdict()
+        there = len(self._standin.posts[f"{self.place}-meta_instagram-{self.mark}"])
+        return is_good and there == 1, states, f"{words}, {there} at the provider"
+
+
+@demo.shown
 class ABlackout(PostAct):
     title = "a post that waits for the end of a blackout"
     channels = ("google_business",)

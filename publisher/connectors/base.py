@@ -19,7 +19,10 @@ from publisher.models import Account, Publication
 PUBLISH = "publish"
 """The key of the effect that makes a post appear."""
 SETTLED_AFTER = 60.0
-"""Seconds after the intent before a probe trusts a list: a request may still be on its way."""
+"""Seconds after the intent before a post that is not found counts as not published.
+
+Its request may still be on its way, and lists of posts lag behind.
+"""
 
 
 def publishing_key(row: Publication) -> str:
@@ -106,10 +109,11 @@ class Run:
             if not self.has_begun:  # it is noted before the request is sent
                 return effects.NotHappened()
             self.doubt()
+            found = find(intent)
             waited = (now() - intent.intended_at).total_seconds()
-            if waited < SETTLED_AFTER:
+            if not isinstance(found, effects.Happened) and waited < SETTLED_AFTER:
                 raise jobs.Snooze(SETTLED_AFTER - waited, "waits to see whether it has appeared")
-            return find(intent)
+            return found
 
         request = jobs.types.Vouched(
             {name: it for name, it in self.row.handle.items() if name in ("container", "slug")}

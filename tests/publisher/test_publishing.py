@@ -9,6 +9,7 @@ import pytest
 
 import jobs
 from config.standins.publisher import Standin
+from jobs import flow
 from jobs.testing import emitted, freeze_clock, lose_at_fence, run_jobs
 from publisher import services, verbs
 from publisher.connectors import tiktok
@@ -91,6 +92,20 @@ def test_what_has_appeared_without_an_answer_is_found_and_not_posted_again(
     [post] = standin.posts[factories.POSTED[channel]]
     if channel != Channel.META_INSTAGRAM_STORIES:  # which has no text to find it by
         assert row.remote_id == str(post.get("name") or post["id"])
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_post_in_doubt_that_is_run_now_is_found_at_once(
+    channel: str, accounts: dict[str, Account], standin: Standin
+) -> None:
+    standin.misbehave(PUBLISHING[channel], "drop")
+    row = publish(accounts[channel], 30)
+    assert (row.status, row.doubted) == ("pending", True)
+    flow.run_now(row.pk, by="tests", reason="to ask whether it has appeared")
+    run_for(30)  # what is not found waits for longer
+    row.refresh_from_db()
+    assert row.status == "completed", row.error
+    assert len(standin.posts[factories.POSTED[channel]]) == 1
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
