@@ -43,10 +43,15 @@ def _is_superuser(user_id: str) -> bool:
     return get_user_model()._default_manager.filter(pk=user_id, is_superuser=True).exists()
 
 
-def require(by: By, brand_id: Any, role: str) -> None:
-    """Raise RoleMissing unless whoever acts has at least this role in the brand."""
+def has_role(by: By, brand_id: Any, role: str) -> bool:
+    """Return whether the caller has at least this role in the brand."""
     found = role_of(by, brand_id)
-    if not found or ROLES.index(found) < ROLES.index(role):
+    return bool(found) and ROLES.index(found) >= ROLES.index(role)
+
+
+def require(by: By, brand_id: Any, role: str) -> None:
+    """Raise RoleMissing unless the caller has at least this role in the brand."""
+    if not has_role(by, brand_id, role):
         raise RoleMissing(role)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
 
 import jobs
+from jobs.acts import principal
 from jobs.verbs import By, Target, acting, verb
 from publisher import access, assets, config
 from publisher.errors import Fault, Refused
+from publisher.inspection import INVALID, Inspected
 from publisher.models import Asset, Brand
 from publisher.verbs import ADD_ASSET
 
@@ -24,7 +28,7 @@ Alt = Annotated[str, Field(max_length=1000, description="says what it shows to t
 def _brand(slug: str, by: By) -> Brand:
     brand = Brand.objects.filter(slug=slug).first()
     if brand is None:
-        raise Refused(assets.INVALID, Fault("brand", "there is no such brand"))
+        raise Refused(INVALID, Fault("brand", "there is no such brand"))
     access.require(by, brand.pk, "editor")
     return brand
 
@@ -56,10 +60,27 @@ def upload(
 @verb("asset.confirm", on=ASSET, permission=ADD_ASSET)
 def confirm(asset_id: UUID, *, by: By) -> None:
     """Look at the bytes that were uploaded; what channels would not take is deleted."""
-    with acting(confirm, asset_id, by=by):
+    with _inspected(asset_id, by) as seen, acting(confirm, asset_id, by=by):
         asset = ASSET.locked(asset_id)
         access.require(by, asset.brand_id, "editor")
-        assets.confirm(asset)
+        assets.confirm(asset, seen)
+
+
+@contextmanager
+def _inspected(asset_id: UUID, by: By) -> Iterator[Inspected | Refused | None]:
+    """Yield what was uploaded; None if there is nothing to inspect, or not by this caller."""
+    asset = Asset.objects.filter(pk=asset_id, is_ready=False).first()
+    if asset is None or not _may_confirm(asset, by):
+        yield None
+        return
+    with assets.inspected(asset) as seen:
+        yield seen
+
+
+def _may_confirm(asset: Asset, by: By) -> bool:
+    who = principal(by)
+    may_see = who.may(ADD_ASSET) and who.scope.covers(asset.tenant, config.QUEUE)
+    return may_see and access.has_role(by, asset.brand_id, "editor")
 
 
 @verb("asset.fetch", on=ASSET, permission=ADD_ASSET, new=True)

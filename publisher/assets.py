@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from django.db import transaction
 
 from jobs import blobs, http
 from jobs.errors import ConfigError
-from publisher import config, images, metadata, sniffing
+from publisher import config, images, inspection
 from publisher.clock import Now
 from publisher.content import Content, Media
 from publisher.errors import Fault, ProviderError, Refused
+from publisher.inspection import INVALID, Declared, Inspected
 from publisher.models import Asset, Brand, Publication
 
-INVALID = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
 LARGEST = 1024**3
 LARGEST_FETCHED = 200 * 1024**2
@@ -48,90 +46,67 @@ def upload_of(asset: Asset) -> blobs.Upload:
     return blobs.store().put_url(asset.blob, size=asset.size, content_type=asset.content_type)
 
 
-def confirm(asset: Asset) -> None:
-    """Look at the bytes that were uploaded; raise Refused, and keep nothing, if they are wrong."""
+@contextmanager
+def inspected(asset: Asset) -> Iterator[Inspected | Refused | None]:
+    """Yield what was uploaded, or why it is refused; None if nothing was.
+
+    Call it outside of transactions: decoding takes seconds.
+    """
+    if blobs.store().head(asset.blob) is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(_copy(asset))
+            declared = Declared(asset.size, asset.content_type)
+            seen: Inspected | Refused = stack.enter_context(inspection.inspect(file, declared))
+        except Refused as error:
+            seen = error
+        yield seen
+
+
+def confirm(asset: Asset, seen: Inspected | Refused | None) -> None:
+    """Keep what was uploaded; raise Refused, and keep nothing, if it is wrong.
+
+    The caller holds the asset's lock, so that one of several callers decides.
+    """
     if asset.is_ready:
         return
-    found = blobs.store().head(asset.blob)
-    if found is None:
+    if seen is None:
         raise Refused(INVALID, Fault("", "its bytes have not been uploaded"))
-    try:
-        with _copy(asset) as file:
-            _take(asset, file, asset.content_type)
-    except Refused:
+    if isinstance(seen, Refused):
         discard(asset)
-        raise
-
-
-@contextmanager
-def _temporary() -> Iterator[BinaryIO]:
-    """Yield an empty file, which has a name and is deleted afterwards."""
-    with tempfile.NamedTemporaryFile(prefix="publisher-") as file:
-        yield cast(BinaryIO, file)
+        raise seen
+    _keep(asset, seen)
 
 
 @contextmanager
 def _copy(asset: Asset) -> Iterator[BinaryIO]:
     """Yield a local copy of the bytes."""
-    with (
-        _temporary() as file,
-        blobs.store().read(asset.blob) as pieces,
-    ):
+    with inspection.temporary() as file, blobs.store().read(asset.blob) as pieces:
         for piece in pieces:
             file.write(piece)
         file.flush()
         yield file
 
 
-def _take(asset: Asset, file: BinaryIO, declared: str = "") -> None:
-    """Note what the bytes are, and store them if they are not, or not without metadata.
-
-    Raises Refused for what channels would not take.
-    """
-    size = file.seek(0, os.SEEK_END)
-    if declared and size != asset.size:
-        raise Refused(INVALID, Fault("size", f"is {size} and not {asset.size}"))
-    file.seek(0)
-    try:
-        found = sniffing.sniff(file)
-        if declared and found.content_type != declared:
-            raise Refused(INVALID, Fault("content_type", f"the file is {found.content_type}"))
-        if found.kind == "image" and found.width * found.height > images.MOST_PIXELS:
-            raise Refused(INVALID, Fault("", "the image has more than 60 megapixels"))
-        with _temporary() as clean:
-            is_changed = metadata.clean(file, clean, found.content_type)
-            _keep(asset, clean if is_changed else file, found, is_new=is_changed or not declared)
-    except sniffing.Broken as error:
-        raise Refused(INVALID, Fault("", str(error))) from None
-
-
-def _keep(asset: Asset, file: BinaryIO, found: sniffing.Found, *, is_new: bool) -> None:
+def _keep(asset: Asset, seen: Inspected) -> None:
     """Save the asset with what is known of it, and store what the store has not got."""
-    file.seek(0)
-    asset.sha256 = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
-    asset.size, asset.is_ready = file.tell(), True
+    found, decoded = seen.found, seen.decoded
+    asset.sha256, asset.size, asset.is_ready = seen.sha256, seen.size, True
     asset.kind, asset.content_type = found.kind, found.content_type
     asset.width, asset.height, asset.seconds = found.width, found.height, found.seconds
-    jpeg = _look_at(asset, file, found) if found.kind == "image" else b""
+    if decoded is not None:
+        if decoded.is_turned:
+            asset.width, asset.height = found.height, found.width
+        asset.is_odd, asset.copy_size = decoded.is_odd, len(decoded.jpeg)
+        asset.copy_sha256 = hashlib.sha256(decoded.jpeg).hexdigest() if decoded.jpeg else ""
     asset.save()
-    if is_new:
-        file.seek(0)
-        blobs.store().write(asset.blob, file)
-    if jpeg:
-        blobs.store().write(asset.copy_blob, jpeg)
-
-
-def _look_at(asset: Asset, file: BinaryIO, found: sniffing.Found) -> bytes:
-    """Note how an image stands; return its copy for channels that would not take it."""
-    file.flush()
-    decoded = images.decode(file.name, found, asset.size)
-    if decoded is None:
-        return b""
-    if decoded.is_turned:
-        asset.width, asset.height = found.height, found.width
-    asset.is_odd, asset.copy_size = decoded.is_odd, len(decoded.jpeg)
-    asset.copy_sha256 = hashlib.sha256(decoded.jpeg).hexdigest() if decoded.jpeg else ""
-    return decoded.jpeg
+    if seen.is_new:
+        seen.file.seek(0)
+        blobs.store().write(asset.blob, seen.file)
+    if decoded is not None and decoded.jpeg:
+        blobs.store().write(asset.copy_blob, decoded.jpeg)
 
 
 def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> Asset:
@@ -139,22 +114,22 @@ def fetch(brand: Brand, url: str, name: str, *, by: str, alt_text: str = "") -> 
 
     Call it outside of transactions: it waits for another host.
     """
-    with _temporary() as file:
+    with inspection.temporary() as file:
         for piece in _pieces(url):
             file.write(piece)
         file.flush()
-        asset = Asset(
-            brand=brand, tenant=brand.tenant, name=name, size=file.tell(), alt_text=alt_text,
-            created_by=by,
-        )  # fmt: skip
-        if not asset.size:
+        if not file.tell():
             raise Refused(INVALID, Fault("url", "there is nothing"))
-        try:
-            with transaction.atomic():
-                _take(asset, file)
-        except BaseException:
-            discard(asset)
-            raise
+        asset = Asset(
+            brand=brand, tenant=brand.tenant, name=name, alt_text=alt_text, created_by=by
+        )  # fmt: skip
+        with inspection.inspect(file) as seen:
+            try:
+                with transaction.atomic():
+                    _keep(asset, seen)
+            except BaseException:
+                discard(asset)
+                raise
     return asset
 
 

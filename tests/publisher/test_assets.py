@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 from django.test import Client
+from PIL.PngImagePlugin import PngInfo
 
 from config.standins.publisher import Standin
 from jobs import blobs
 from jobs.testing import freeze_clock, run_jobs
-from publisher import asset_verbs, checks, services, sniffing
+from publisher import asset_verbs, assets, checks, images, services, sniffing
 from publisher.content import Content
 from publisher.errors import Refused
 from publisher.models import Account, Asset, Brand, Publication
@@ -130,6 +133,54 @@ def test_an_upload_becomes_an_asset(caller: Caller) -> None:
     assert (answer.data["kind"], answer.data["width"], answer.data["height"]) == ("image", 4, 3)
     assert caller("POST", f"{path}/confirm", {}).data == answer.data
     assert caller("GET", ASSETS).data["data"] == [answer.data] == [caller("GET", path).data]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upload_is_decoded_outside_of_transactions_and_confirmed_once(
+    brand: Brand, store: blobs.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two people confirm it at once; the second meets a file that the first has cleaned."""
+    text = PngInfo()
+    text.add_text("Comment", "from a camera")
+    data = picture("PNG", pnginfo=text)
+    made = asset_verbs.upload("acme", "a", len(data), "image/png", by="ada")
+    row = Asset.objects.get(pk=made["id"])
+    store.write(row.blob, data)
+    both, decode, errors = Barrier(2, timeout=30), images.decode, list[BaseException]()
+
+    def decoded(*given: Any) -> Any:
+        assert not connection.in_atomic_block
+        both.wait()
+        return decode(*given)
+
+    def confirm() -> None:
+        try:
+            asset_verbs.confirm(row.pk, by="ada")
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(images, "decode", decoded)
+    threads = [Thread(target=confirm) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    row.refresh_from_db()
+    assert errors == [] and row.is_ready and row.size < len(data)
+    with store.read(row.blob) as pieces:
+        assert hashlib.sha256(b"".join(pieces)).hexdigest() == row.sha256
+
+
+def test_a_caller_who_may_not_confirm_makes_nobody_decode(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = announced(caller, png()).data
+    send(upload, png())
+    monkeypatch.setattr(assets, "inspected", lambda asset: pytest.fail("it was inspected"))
+    for other in (Caller(tenants=["brand:other"]), Caller(permissions=["publisher.view_asset"])):
+        assert other("POST", f"{ASSETS}/{upload['id']}/confirm", {}).status_code in (403, 404)
 
 
 @pytest.mark.parametrize(
