@@ -20,6 +20,7 @@ if apps.is_installed("publisher"):
     from publisher import api as publications
     from publisher import (
         api_assets,  # noqa: F401  operations of the same section
+        api_brands,  # noqa: F401
         api_jobs,  # noqa: F401
         api_plans,  # noqa: F401
         api_preflight,  # noqa: F401

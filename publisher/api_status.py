@@ -98,10 +98,11 @@ def account_list(request: HttpRequest, response: HttpResponse, wanted: Query[pag
     """List accounts, newest first."""
     rows = accounts_of(request).select_related("brand")
     found = paging.page(request, response, rows, wanted)
-    return {**found, "data": [_account(row) for row in found["data"]]}
+    return {**found, "data": [account_shown(row) for row in found["data"]]}
 
 
-def _account(row: Account) -> dict[str, Any]:
+def account_shown(row: Account) -> dict[str, Any]:
+    """Return an account for an answer."""
     return {
         "id": row.pk, "brand": row.brand.slug, "channel": row.channel, "name": row.name,
         "remote_account": row.remote_account, "status": row.status,
@@ -113,7 +114,7 @@ for _verb in ("reconnect", "disable"):
     section.does(
         f"account.{_verb}", f"/accounts/{{uuid:account_id}}/{_verb}", f"account_{_verb}",
         answer=PublisherAccountOut,
-        show=lambda who, target, result: _account(
+        show=lambda who, target, result: account_shown(
             Account.objects.select_related("brand").get(pk=target)
         ),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from jobs.api import add_rest, build_api
 from publisher import (
     api_assets,  # noqa: F401  operations of the same section
+    api_brands,  # noqa: F401
     api_jobs,  # noqa: F401
     api_plans,  # noqa: F401
     api_preflight,  # noqa: F401

@@ -42,13 +42,17 @@ class Window(BaseModel):
 def read() -> list[dict[str, Any]]:
     """Return the windows."""
     return [
-        {
-            "channel": row.scope.removeprefix(_KIND) if row.scope != _QUEUE else None,
-            "start": row.start.strftime("%H:%M"), "end": row.end.strftime("%H:%M"),
-            "timezone": row.time_zone, "days": sorted((day + 1) % 7 for day in row.days or ()),
-        }
+        {"channel": row.scope.removeprefix(_KIND) if row.scope != _QUEUE else None, **shown(row)}
         for row in _rows()
-    ]  # fmt: skip
+    ]
+
+
+def shown(row: Blackout) -> dict[str, Any]:
+    """Return when a window is, for an answer."""
+    return {
+        "start": row.start.strftime("%H:%M"), "end": row.end.strftime("%H:%M"),
+        "timezone": row.time_zone, "days": sorted((day + 1) % 7 for day in row.days or ()),
+    }  # fmt: skip
 
 
 def scope_of(brand: Brand) -> str:
