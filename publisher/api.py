@@ -36,7 +36,7 @@ def with_codes(request: HttpRequest, found: Problem) -> Problem:
 def problem_of(error: Refused) -> Problem:
     """Convert a refusal to a problem with a pointer for each fault."""
     fields = [
-        {"pointer": f"/{f.field}", "message": f.message, "code": error.code}
+        {"pointer": f"/{f.field}", "message": f.message, "code": f.code or error.code}
         for f in error.faults
         if f.field
     ]

@@ -9,37 +9,45 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema, Status
-from pydantic import AwareDatetime, ValidationError
+from pydantic import AwareDatetime, GetJsonSchemaHandler, RootModel, ValidationError
 
 from jobs.api import In, Problem, auth, paging
 from jobs.verbs import permissions
 from publisher import repeats, services, times, verbs
 from publisher.api import accounts_of, problem_of, section, within
 from publisher.content import Content
-from publisher.errors import Fault, Refused
+from publisher.errors import Fault, Faults, Refused
 from publisher.models import Publication
 
 BULK = 100
 
 
-def _schema() -> dict[str, Any]:
-    """Return the schema of a payload, without references."""
-    found = Content.model_json_schema()
-    found["properties"]["media"]["items"] = found.pop("$defs")["Media"]
-    return found
-
-
-class PostIn(In):
+class Post(In):
     """A post for a channel."""
 
     channel: str = Field(max_length=100)
-    payload: dict[str, Any] = Field(json_schema_extra=_schema())
+    payload: Content
     run_at: AwareDatetime | None = None
     publish_until: AwareDatetime | None = None
     idempotency_key: str = Field("", max_length=services.KEY_LIMIT)
     brand: str | None = Field(None, max_length=60)
     """The slug of the brand; may be left out where there is one."""
     account: UUID | None = None
+
+
+class _PartOfPost(Post):
+    """What can be read of a post that has faults."""
+
+    channel: str | None = None  # type: ignore[assignment]
+    payload: Content | None = None  # type: ignore[assignment]
+
+
+class PostIn(RootModel[dict[str, Any]]):
+    """A post as it was sent: read later, so that all of its faults are found at once."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> Any:
+        return handler(Post.__pydantic_core_schema__)
 
 
 class TestIn(In):
@@ -190,7 +198,10 @@ def _item(request: HttpRequest, post: PostIn) -> dict[str, Any]:
     try:
         made = _create(request, post)
     except Refused as error:
-        faults = [{"pointer": f"/{f.field}", "message": f.message} for f in error.faults]
+        faults = [
+            {"pointer": f"/{f.field}", "message": f.message, "code": f.code or error.code}
+            for f in error.faults
+        ]
         return {"code": error.code, "errors": faults}
     if isinstance(made, dict):
         return {}
@@ -280,26 +291,41 @@ def _replayed(request: HttpRequest, job_id: UUID, body: PublicationReplayIn | No
 
 
 def _create(request: HttpRequest, body: PostIn) -> services.Enqueued | dict[str, Any]:
-    channel = services.channel_of(body.channel)
-    post = _content(body.payload)
-    if post.preview:
+    found = Faults(
+        services.INVALID_CHANNEL, services.INVALID_JOB, services.INVALID_PLAN, services.BLOCKED
+    )
+    asked = _read(body.root, found)
+    name, post = asked.channel, asked.payload
+    channel = None if name is None else found.within("", services.channel_of, name)
+    if channel and post and post.preview and not found.found:
         return {"preview": True, "normalized": services.preview(channel, post)}
-    account = services.account_of(accounts_of(request), channel, body.brand, body.account)
-    return services.enqueue(
-        account, post, run_at=body.run_at, publish_until=body.publish_until,
-        idempotency_key=body.idempotency_key,
-    )  # fmt: skip
+    account = None
+    if channel:
+        rows = accounts_of(request)
+        account = found.within("", services.account_of, rows, channel, asked.brand, asked.account)
+    if account and post and not found.found:
+        return services.enqueue(
+            account, post, run_at=asked.run_at, publish_until=asked.publish_until,
+            idempotency_key=asked.idempotency_key,
+        )  # fmt: skip
+    if channel and post:
+        found.within("", services.review, channel, post, account)
+    raise found.refusal()
 
 
-def _content(raw: dict[str, Any]) -> Content:
+def _read(raw: dict[str, Any], found: Faults) -> _PartOfPost:
+    """Return what can be read of a post."""
     try:
-        return Content.model_validate(raw)
+        return _PartOfPost.model_construct(**dict(Post.model_validate(raw)))
     except ValidationError as error:
-        faults = (
-            Fault("/".join(["payload", *map(str, one["loc"])]), one["msg"])
-            for one in error.errors(include_input=False, include_url=False)[:20]
+        errors = error.errors(include_input=False, include_url=False)[:20]
+    for one in errors:
+        code = services.INVALID_CHANNEL if one["loc"][0] == "channel" else services.INVALID_JOB
+        found.found.append(
+            Fault("/".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, "), code)
         )
-        raise Refused(services.INVALID_JOB, *faults) from None
+    wrong = {one["loc"][0] for one in errors}
+    return _PartOfPost.model_validate({n: value for n, value in raw.items() if n not in wrong})
 
 
 def _found(request: HttpRequest, job_id: UUID) -> Publication:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, ParamSpec, TypeVar
 
 import jobs
 
 Scope = Literal["key", "kind"]
+P = ParamSpec("P")
+T = TypeVar("T")
 Action = Literal["retry", "later", "token", "permanent", "already"]
 
 
@@ -17,6 +20,8 @@ class Fault:
 
     field: str
     message: str
+    code: str = ""
+    """That of the refusal, if it is empty."""
 
 
 class Refused(jobs.JobsError):
@@ -26,6 +31,38 @@ class Refused(jobs.JobsError):
         self.code, self.faults = code, faults
         super().__init__("; ".join(f"{f.field}: {f.message}" if f.field else f.message
                                    for f in faults))  # fmt: skip
+
+
+class Faults:
+    """Collects what several checks refuse, so that a caller learns everything at once."""
+
+    def __init__(self, *codes: str) -> None:
+        self._codes = codes
+        """From the most to the least important; the refusal has the most important one."""
+        self.found: list[Fault] = []
+
+    def within(
+        self, where: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Return what the call returns; keep what it refuses, with pointers below ``where``."""
+        try:
+            return call(*args, **kwargs)
+        except Refused as error:
+            for one in error.faults:
+                path = "/".join(part for part in (where, one.field) if part)
+                self.found.append(replace(one, field=path, code=one.code or error.code))
+            return None
+
+    def refusal(self) -> Refused:
+        """Return the refusal of everything that was refused."""
+        found = {one.code for one in self.found}
+        code = next((one for one in self._codes if one in found), self._codes[-1])
+        return Refused(code, *self.found)
+
+    def check(self) -> None:
+        """Raise Refused if anything was refused."""
+        if self.found:
+            raise self.refusal()
 
 
 class ProviderError(Exception):

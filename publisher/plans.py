@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ import jobs
 from publisher import assets, drafts, localtime, services, states, times
 from publisher.clock import now
 from publisher.drafts import Draft
-from publisher.errors import Fault, Refused
+from publisher.errors import Fault, Faults, Refused
 from publisher.models import (
     Account,
     Approval,
@@ -53,24 +53,9 @@ class Place:
     publish_until: datetime | None = None
 
 
-@dataclass(slots=True)
-class _Found:
-    """What is wrong with a request, collected."""
-
-    faults: list[Fault] = field(default_factory=list)
-    code: str = INVALID
-
-    def within(self, where: str, call: Any) -> Any:
-        """Return what the call returns; keep what it refuses, with pointers below ``where``."""
-        try:
-            return call()
-        except Refused as error:
-            if error.code == services.BLOCKED:
-                self.code = error.code
-            for one in error.faults:
-                path = "/".join(part for part in (where, one.field) if part)
-                self.faults.append(Fault(path, one.message))
-            return None
+def _faults() -> Faults:
+    """Return where the faults of a request for a plan are collected."""
+    return Faults(services.BLOCKED, INVALID)
 
 
 def refused(message: str, field: str = "") -> Refused:
@@ -80,15 +65,15 @@ def refused(message: str, field: str = "") -> Refused:
 
 def create(brand: Brand, title: str, content: Any, places: Iterable[Place], *, by: str) -> Plan:
     """Create a draft with its slots; raise Refused with everything wrong."""
-    found = _Found()
-    draft = found.within("", lambda: drafts.read(content))
+    found = _faults()
+    draft = found.within("", drafts.read, content)
     slots: list[Slot] = []
     for number, one in enumerate(places):
         others = tuple(slots)
-        made = found.within(f"slots/{number}", lambda one=one, o=others: _slot(brand, one, o))
+        made = found.within(f"slots/{number}", _slot, brand, one, others)
         slots += [made] if made is not None else []
-    if found.faults:
-        raise Refused(found.code, *found.faults)
+    if draft is None or found.found:
+        raise found.refusal()
     assets.use(draft)
     plan = Plan(brand=brand, tenant=brand.tenant, title=title, created_by=by)
     plan.save(force_insert=True)
@@ -100,18 +85,20 @@ def create(brand: Brand, title: str, content: Any, places: Iterable[Place], *, b
 
 def _slot(brand: Brand, place: Place, others: Iterable[Slot] = ()) -> Slot:
     """Return a slot that is not saved yet, nor are others of the plan; raise Refused."""
-    found = _Found()
-    channel = found.within("", lambda: services.channel_of(place.channel))
-    account = channel and found.within("", lambda: _account(brand, channel, place.account))
+    found = _faults()
+    channel = found.within("", services.channel_of, place.channel)
+    account = None
+    if channel is not None:
+        account = found.within("", _account, brand, channel, place.account)
     taken = {one.at for one in others if one.account == account}
     zone = place.zone or brand.time_zone
-    moment = found.within("", lambda: _moment(place.at, zone, account, taken))
+    moment = found.within("", _moment, place.at, zone, account, taken)
     if moment and moment.at < now():
-        found.faults.append(Fault("at", "lies in the past"))
+        found.found.append(Fault("at", "lies in the past"))
     if moment and place.publish_until and place.publish_until <= moment.at:
-        found.faults.append(Fault("publish_until", "lies before the time of the post"))
-    if found.faults or not moment or not account:
-        raise Refused(INVALID, *found.faults)
+        found.found.append(Fault("publish_until", "lies before the time of the post"))
+    if found.found or not moment or not account or not channel:
+        raise Refused(INVALID, *found.found)
     return Slot(
         tenant=brand.tenant, account=account, channel=channel, local_time=moment.local,
         zone=moment.zone, at=moment.at, note=moment.note, publish_until=place.publish_until,
@@ -246,7 +233,7 @@ def schedule(plan: Plan, *, by: str, at_once: bool = False) -> None:
     With ``at_once``, they appear now instead of at the times of the slots.
     """
     _need(plan, Status.APPROVED)
-    version, found = current(plan), _Found()
+    version, found = current(plan), _faults()
     draft = drafts.read(version.content)
     slots = list(plan.slots.select_related("publication", "account__brand").order_by("at", "id"))
     is_open = [slot for slot in slots if not slot.is_closed]
@@ -258,9 +245,8 @@ def schedule(plan: Plan, *, by: str, at_once: bool = False) -> None:
             if at_once:
                 _bring_forward(slot, seen[slot.account_id])
                 seen[slot.account_id] += 1
-            found.within(f"slots/{number}", lambda slot=slot: _publish(slot, version, draft))
-    if found.faults:
-        raise Refused(found.code, *found.faults)
+            found.within(f"slots/{number}", _publish, slot, version, draft)
+    found.check()
     machine.move(plan, Status.SCHEDULED, by=by)
 
 

@@ -15,7 +15,7 @@ import jobs
 from publisher import assets, config, connectors, content, keys, metrics, states
 from publisher.clock import now
 from publisher.content import Content
-from publisher.errors import Fault, Refused
+from publisher.errors import Fault, Faults, Refused
 from publisher.models import Account, Brand, Channel, Publication
 from publisher.payloads import PAYLOADS
 
@@ -43,13 +43,14 @@ def channel_of(name: str) -> str:
     return found
 
 
-def check(channel: str, post: Content) -> None:
+def check(channel: str, post: Content, *, with_media: bool = True) -> None:
     """Raise Refused with everything that the channel would not take."""
     if post.type == "ig_first_comment" and channel != Channel.META_INSTAGRAM:
         raise Refused(BLOCKED, Fault("type", "goes with meta_instagram only"))
     found = content.problems(post) + connectors.of(channel).faults(post.filled())
     if post.ig_first_comment and (channel != Channel.META_INSTAGRAM or post.type != "publish"):
         found.append(Fault("ig_first_comment", "goes with posts on meta_instagram only"))
+    found = [one for one in found if with_media or not one.field.startswith("media")]
     if found:
         raise Refused(BLOCKED, *(Fault(f"payload/{f.field}", f.message) for f in found))
 
@@ -59,6 +60,33 @@ def preview(channel: str, post: Content) -> dict[str, Any]:
     check(channel, post)
     shown = connectors.of(channel).preview(post.filled())
     return {"channel": channel, "type": post.type, **shown}
+
+
+def review(
+    channel: str,
+    post: Content,
+    account: Account | None = None,
+    *,
+    run_at: datetime | None = None,
+    publish_until: datetime | None = None,
+    key: str = "",
+) -> Content:
+    """Return the post with type and hash of its assets; raise Refused with everything wrong.
+
+    Without an account nothing can be said of its assets.
+    """
+    found = Faults(INVALID_JOB, INVALID_PLAN, BLOCKED)
+    found.within("", check_times, run_at, publish_until)
+    if len(key) > KEY_LIMIT:
+        fault = Fault("idempotency_key", f"has more than {KEY_LIMIT} characters", INVALID_JOB)
+        found.found.append(fault)
+    bound = None
+    if account is not None:
+        bound = found.within("", assets.bound, account.brand_id, post, channel)
+    is_known = bound is not None or not post.assets
+    found.within("", check, channel, bound or post, with_media=is_known)
+    found.check()
+    return bound or post
 
 
 def enqueue(
@@ -73,12 +101,11 @@ def enqueue(
 
     Without a key it gets one of its own, so that every call makes a new post. Raises Refused.
     """
-    post = assets.bound(account.brand_id, post, account.channel)
-    key = idempotency_key.strip() or _own_key(post)
-    if len(key) > KEY_LIMIT:
-        fault = Fault("idempotency_key", f"has more than {KEY_LIMIT} characters")
-        raise Refused(INVALID_JOB, fault)
-    return _enqueue(account, post, key, run_at, publish_until)
+    key = idempotency_key.strip()
+    post = review(
+        account.channel, post, account, run_at=run_at, publish_until=publish_until, key=key
+    )
+    return _enqueue(account, post, key or _own_key(post), run_at, publish_until)
 
 
 def _own_key(post: Content) -> str:
@@ -97,7 +124,7 @@ def schedule(
     """
     if run_at < now():
         raise Refused(INVALID_PLAN, Fault("run_at", "lies in the past"))
-    post = assets.bound(account.brand_id, post, account.channel)
+    post = review(account.channel, post, account, run_at=run_at, publish_until=publish_until)
     brand = account.brand.slug
     key = keys.key_of(
         brand, account.channel, run_at, keys.media_hash([one.mark for one in post.media]),
@@ -155,8 +182,6 @@ def revive(
 def _enqueue(
     account: Account, post: Content, key: str, run_at: datetime | None, until: datetime | None
 ) -> Enqueued:
-    check_times(run_at, until)
-    check(account.channel, post)
     moment = now()
     start = (run_at or moment).astimezone(UTC)
     row = Publication(
@@ -191,10 +216,12 @@ def _enqueue_job(row: Publication) -> None:
 
 
 def check_times(run_at: datetime | None, until: datetime | None = None) -> None:
-    """Raise Refused for a time without a zone."""
-    for name, moment in (("run_at", run_at), ("publish_until", until)):
-        if moment is not None and moment.utcoffset() is None:
-            raise Refused(INVALID_JOB, Fault(name, "needs a time zone, such as Z or +01:00"))
+    """Raise Refused for times without a zone."""
+    times = (("run_at", run_at), ("publish_until", until))
+    words = "needs a time zone, such as Z or +01:00"
+    found = [Fault(name, words) for name, at in times if at is not None and at.utcoffset() is None]
+    if found:
+        raise Refused(INVALID_JOB, *found)
 
 
 def account_of(

@@ -88,6 +88,42 @@ def test_all_problems_are_named_at_once(caller: Caller) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_bulk", [False, True])
+def test_problems_of_body_account_and_preflight_are_named_together(
+    is_bulk: bool, caller: Caller
+) -> None:
+    wrong = body(
+        "meta_instagram", run_at="2030-01-01T10:00:00", publish_until="soon", brand="other",
+        idempotency_key="k" * 192, surprise=1,
+    )  # fmt: skip
+    wrong["payload"]["caption"] = "Hello {{who}}"
+    if is_bulk:
+        answer = caller("POST", f"{JOBS}/bulk", {"jobs": [wrong, body()]})
+        assert answer.status_code == 200, answer.content
+        refused, accepted = answer.data["items"]
+        assert accepted["created"] and Publication.objects.count() == 1
+    else:
+        answer = caller("POST", JOBS, wrong)
+        assert answer.status_code == 400, answer.content
+        refused = answer.data
+        assert not Publication.objects.exists()
+    assert refused["code"] == "fp_publisher_invalid_job"
+    assert {one["pointer"]: one["code"] for one in refused["errors"]} == {
+        "/run_at": "fp_publisher_invalid_job", "/publish_until": "fp_publisher_invalid_job",
+        "/idempotency_key": "fp_publisher_invalid_job", "/surprise": "fp_publisher_invalid_job",
+        "/account": "fp_publisher_invalid_plan",
+        "/payload/caption": "fp_publisher_preflight_blocked",
+    }  # fmt: skip
+
+
+def test_an_unknown_channel_is_named_with_the_rest_of_the_body(caller: Caller) -> None:
+    for channel in ("myspace", "", 7, None):
+        answer = caller("POST", JOBS, {"channel": channel, "payload": {"captoin": "x"}})
+        assert (answer.status_code, answer.data["code"]) == (400, "fp_publisher_invalid_channel")
+        pointers = {one["pointer"] for one in answer.data["errors"]}
+        assert pointers == {"/channel", "/payload/captoin"}
+
+
 def test_a_preview_calls_nobody_and_takes_no_key(caller: Caller, standin: Standin) -> None:
     asked = body(idempotency_key="spring-1")
     asked["payload"]["preview"] = True
