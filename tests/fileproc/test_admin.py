@@ -13,13 +13,14 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 import jobs
-from fileproc import verbs
+from fileproc import numbers, verbs
 from fileproc.models import Batch, File, Quota
 from jobs.models import Audit
 from tests.fileproc import documents
 from tests.fileproc.conftest import process, upload
 
 pytestmark = pytest.mark.django_db
+NOTHING = numbers.Numbers(0, 0, None, 0, 0, 0)
 
 
 @pytest.fixture
@@ -51,6 +52,17 @@ def test_the_pages_show_uploads_documents_and_quotas(root: Client) -> None:
     run = bad.runs.get(stage="extract")
     panel = root.get(f"/admin/jobs/job/{run.job_id}/change/").content.decode()
     assert "&lt;b&gt;bad" in panel
+
+
+def test_a_live_list_of_uploads_does_not_count_the_last_day_again(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Any] = []
+    monkeypatch.setattr(numbers, "of_day", lambda owners: counted.append(owners) or NOTHING)
+    assert b"Ready in 24 hours" in root.get("/admin/fileproc/batch/").content
+    assert counted == [None]
+    assert root.get("/admin/fileproc/batch/?_fragment=jd-plain").status_code == 200
+    assert counted == [None]
 
 
 def test_a_document_is_retried_shown_and_deleted_by_verbs(root: Client) -> None:

@@ -131,19 +131,30 @@ def test_a_paused_queue_holds_files_back_and_loses_none(site: Site) -> None:
 
 
 @pytest.mark.soak
-def test_a_folder_of_200_is_uploaded_by_command_and_sent_once(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", [200, 1000, 10_000])
+def test_a_folder_is_uploaded_by_command_and_sent_once(
+    fleet: Fleet, tmp_path: Path, count: int
+) -> None:
     site = Site(fleet, tmp_path, settings=FAST)
     site.worker()
     folder = tmp_path / "papers"
-    for n in range(200):
+    for n in range(count):
         place = folder / f"part{n % 7}"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{n}.txt").write_text(f"Lamp {n} burns.")
-    for sent, there in ((200, 0), (0, 200)):
+    for sent, there in ((count, 0), (0, count)):
         command = ("fileproc", "upload", str(folder), "--owner=acme", "--wait", "--json")
         program = fleet.manage("upload", *command, **site.options)
-        assert program.ended(180) == 0, program.logged()
-        told = {"sent": sent, "there": there, "retried": 0, "failed": 0, "refused": 0}
-        assert json.dumps(told) in program.logged()
+        assert program.ended(60 + count / 4) == 0, program.logged()
+        counted = {"sent": sent, "there": there, "retried": 0, "failed": 0, "refused": 0}
+        assert json.dumps(counted) in program.logged()
     rows = fleet.query("SELECT status, count(*) FROM fileproc_file GROUP BY 1")
-    assert rows == [("ready", 200)]
+    assert rows == [("ready", count)]
+    assert list(site.moves().values()) == [WHOLE] * count
+    batches = fleet.query("SELECT id FROM fileproc_batch WHERE status = 'completed'")
+    assert len(batches) == -(-count // 500)
+    wait_until(
+        lambda: all(site.completions(str(pk)) == [1] for (pk,) in batches),
+        message="the end of every batch is reported once",
+    )
