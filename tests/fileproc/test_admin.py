@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -20,7 +21,6 @@ from tests.fileproc import documents
 from tests.fileproc.conftest import process, upload
 
 pytestmark = pytest.mark.django_db
-NOTHING = numbers.Numbers(0, 0, None, 0, 0, 0)
 
 
 @pytest.fixture
@@ -57,12 +57,12 @@ def test_the_pages_show_uploads_documents_and_quotas(root: Client) -> None:
 def test_a_live_list_of_uploads_does_not_count_the_last_day_again(
     root: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted: list[Any] = []
-    monkeypatch.setattr(numbers, "of_day", lambda owners: counted.append(owners) or NOTHING)
+    of_day = Mock(return_value=numbers.Numbers(0, 0, None, 0, 0, 0))
+    monkeypatch.setattr(numbers, "of_day", of_day)
     assert b"Ready in 24 hours" in root.get("/admin/fileproc/batch/").content
-    assert counted == [None]
+    of_day.assert_called_once_with(None)
     assert root.get("/admin/fileproc/batch/?_fragment=jd-plain").status_code == 200
-    assert counted == [None]
+    of_day.assert_called_once_with(None)
 
 
 def test_a_document_is_retried_shown_and_deleted_by_verbs(root: Client) -> None:

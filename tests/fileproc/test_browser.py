@@ -101,6 +101,31 @@ def test_a_folder_is_uploaded_again_after_a_reload_and_searched(
 
 
 @pytest.mark.browser
+def test_what_could_not_be_uploaded_is_named_and_goes_up_the_next_time(
+    browser: Browser, fleet: Fleet, tmp_path: Path
+) -> None:
+    site = Site(fleet, tmp_path, debug="on", settings=FAST)
+    folder = folder_of(tmp_path, 2)
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    log_in(page, site)
+    problem = '{"detail": "the disk is full"}'
+    page.route("**/blobs/**", lambda route: route.fulfill(status=507, body=problem))
+    page.locator("#folder").set_input_files(folder)
+    left, told = page.locator("#left"), page.locator("#told")
+    expect(told).to_contain_text("4 could not be uploaded", timeout=PATIENCE)
+    left.locator("summary").click()
+    expect(left).to_contain_text("papers/keeper.pdf: the disk is full")
+    expect(left).to_contain_text("papers/program.exe: this type is not read")
+    page.unroute("**/blobs/**")
+    page.locator("#folder").set_input_files(folder)
+    expect(told).to_contain_text("Everything has been uploaded", timeout=PATIENCE)
+    expect(left.locator("li")).to_have_count(1)
+    context.close()
+    assert fleet.value("SELECT count(*) FROM fileproc_file WHERE status = 'queued'") == 4
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_a_document_is_reprocessed_replaced_and_deleted(
     browser: Browser, fleet: Fleet, tmp_path: Path, width: int, scheme: Any

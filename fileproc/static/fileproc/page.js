@@ -102,16 +102,17 @@ let queue = Promise.resolve()
 function send(found) { queue = queue.then(() => sendNow(found)).catch((error) => tell(error.message)) }
 
 async function sendNow(found) {
-  const fresh = [], resumed = []
-  let left = 0, there = 0
+  const fresh = [], resumed = [], left = [], lost = []
+  let there = 0
   const before = await known()
   for (const { file, path } of found) {
     const dot = file.name.lastIndexOf(".")
     const ending = dot < 0 ? "" : file.name.slice(dot).toLowerCase()
-    if (!endings.has(ending) || !file.size || file.size > Number(app.dataset.most)) { left += 1; continue }
+    const reason = !endings.has(ending) ? "type" : !file.size ? "empty" : file.size > Number(app.dataset.most) ? "large" : ""
+    if (reason) { left.push([path, file, words(reason)]); continue }
     const old = before.get(key(path, file.name, file.size, String(file.lastModified)))
     if (!old) fresh.push({ file, path })
-    else if (old.status === "registered") resumed.push({ file, old })
+    else if (old.status === "registered") resumed.push({ file, path, old })
     else there += 1
   }
   const total = fresh.length + resumed.length
@@ -122,11 +123,15 @@ async function sendNow(found) {
     $("bar").value = total ? done : 1
     const parts = [`${done} / ${total} ${words("uploading")}`]
     if (there) parts.push(`${there} ${words("there")}`)
-    if (left) parts.push(`${left} ${words("skipped")}`)
+    if (left.length) parts.push(`${left.length} ${words("skipped")}`)
     tell(parts.join(" · "))
   }
   show()
-  const step = () => { done += 1; show() }
+  const step = ({ path, file }, problem) => {
+    done += 1
+    if (problem) lost.push([path, file, problem])
+    show()
+  }
   const again = new Map()
   for (const one of resumed) {
     again.set(one.old.batchId, [...(again.get(one.old.batchId) ?? []), one])
@@ -147,14 +152,18 @@ async function sendNow(found) {
         lastModified: String(file.lastModified),
       })),
     })
-    done += made.refused.length
+    for (const one of made.refused) step(some[Number(one.tempId)], one.message)
     refresh()
     const places = new Map(made.files.map((one) => [one.tempId, one]))
     const taken = some.map((one, n) => ({ ...one, place: places.get(String(n)) })).filter((one) => one.place)
     await put(made.batchId, taken, step, async ({ place }) => place)
   }
   show()
-  if (total) tell(`${$("told").textContent} · ${words("done")}`)
+  if (total) tell(`${$("told").textContent} · ${lost.length ? `${lost.length} ${words("incomplete")}` : words("done")}`)
+  const listed = [...lost, ...left]
+  $("left").hidden = !listed.length
+  $("left").querySelector("ul").replaceChildren(...listed.map(([path, file, problem]) => (
+    element("li", `${path ? path + "/" : ""}${file.name}: ${problem}`))))
   refresh()
 }
 
@@ -168,8 +177,9 @@ async function put(batch, some, step, placeOf) {
   const one = async () => {
     for (let next; (next = waiting.shift());) {
       const place = await placeOf(next)
-      if (place && await upload(place, next.file)) arrived.push(place.fileId)
-      step()
+      const problem = place ? await upload(place, next.file) : ""
+      if (place && !problem) arrived.push(place.fileId)
+      step(next, problem)
       if (arrived.length >= 25) await confirm()
     }
   }
@@ -192,23 +202,29 @@ function replace(old) {
         }],
       })
       tell(words("replacing"))
-      await put(made.batchId, [{ file, place: made.files[0] }], refresh, async ({ place }) => place)
+      await put(made.batchId, [{ file, place: made.files[0] }], (_, problem) => problem && tell(problem),
+        async ({ place }) => place)
       refresh()
     }).catch((error) => tell(error.message))
   })
   chooser.click()
 }
 
+/* Return why the file could not be uploaded; nothing if it is there. */
 async function upload(place, file) {
   for (let tries = 0; tries < 8; tries += 1) {
     try {
       const answer = await fetch(place.uploadUrl, { method: "PUT", headers: place.headers, body: file })
-      if (answer.ok || answer.status === 409) return true  // 409: it is there already
-      if (answer.status < 500 && answer.status !== 429) return false
+      // Nothing is ever replaced: 409, or 412 of S3, says that it is there already.
+      if (answer.ok || answer.status === 409 || answer.status === 412) return ""
+      if (answer.status < 500 && answer.status !== 429 || answer.status === 507) {
+        const problem = await answer.json().catch(() => null)  // S3 answers in XML
+        return problem?.detail ?? `${answer.status} ${answer.statusText}`
+      }
     } catch { /* the connection was lost */ }
     await new Promise((go) => setTimeout(go, Math.min(1000 * 2 ** tries, 30000)))
   }
-  return false
+  return words("lost")
 }
 
 /* ---- what there is */
