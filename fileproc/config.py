@@ -24,6 +24,8 @@ CHUNKS_LIMIT = 5000
 CHUNK_RANGE = (32, 2000)
 """Tokens of a chunk that a batch may ask for."""
 TEXT_LIMIT = 20_000_000
+PICTURE_BYTES = 30 * 1024**2
+"""Size of the largest picture."""
 URL_LIFETIME = timedelta(minutes=60)
 BATCH_LIFETIME = timedelta(hours=24)
 IDLE_BATCH = timedelta(hours=1)

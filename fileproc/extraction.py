@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jobs
-from fileproc import config
+from fileproc import config, ocr
 from fileproc.errors import FileError
 from fileproc.models import File
 from jobs import blobs, sandbox
 
-LIMITS = sandbox.Limits(
-    memory=512 * 1024**2, cpu=60, wall=min(120, 0.8 * config.settings().TIMEOUTS["extract"])
+_SECONDS = config.settings().TIMEOUTS["extract"]
+LIMITS = sandbox.Limits(memory=512 * 1024**2, cpu=60, wall=min(120, 0.35 * _SECONDS))
+WITH_OCR = sandbox.Limits(
+    memory=1024**3, cpu=180, wall=min(240, 0.55 * _SECONDS), readable=ocr.FOLDERS
 )
+"""For documents with pictures, whose text is recognised in a second pass."""
 _CODES = {
     "Encrypted": "ENCRYPTED", "Unsupported": "UNSUPPORTED_TYPE", "Bomb": "BOMB",
     "Damaged": "DAMAGED", "TooLarge": "LIMIT_EXCEEDED", "Empty": "NO_TEXT",
@@ -48,6 +51,8 @@ class Found:
     is_table: bool
     warnings: list[str]
     isolation: str
+    unread: int = 0
+    """Pictures and scanned pages whose text was not recognised."""
 
 
 @contextmanager
@@ -75,11 +80,30 @@ def copy(file: File) -> Iterator[Copy]:
         yield Copy(target.name, size, sha256.hexdigest())
 
 
-def read(ctx: jobs.Context, path: str, name: str) -> Found:
-    """Read a document; raise FileError, or Stopped when the attempt has to stop."""
-    options = {"name": name, "pages": config.PAGES_LIMIT, "limit": config.TEXT_LIMIT}
+def read(ctx: jobs.Context, path: str, name: str, recognition: Mapping[str, str]) -> Found:
+    """Read a document; raise FileError, or Stopped when the attempt has to stop.
+
+    ``recognition`` has the arguments of ``ocr``; where it is empty, pictures are left unread.
+    """
+    found = _parsed(ctx, path, name, LIMITS, {})
+    if found.unread and recognition:
+        found = _parsed(ctx, path, name, WITH_OCR, recognition)
+    if not found.text.strip():
+        raise FileError("NO_TEXT")
+    if found.unread:
+        found.warnings.append(f"pictures or scanned pages that were not read: {found.unread}")
+    return found
+
+
+def _parsed(
+    ctx: jobs.Context, path: str, name: str, limits: sandbox.Limits, recognition: Mapping[str, str]
+) -> Found:
+    options = {
+        "name": name, "pages": config.PAGES_LIMIT, "limit": config.TEXT_LIMIT,
+        "ocr": dict(recognition),
+    }  # fmt: skip
     outcome = sandbox.run(
-        "fileproc.parsers.read", path, LIMITS, options=options, on_stop=ctx.on_stop
+        "fileproc.parsers.read", path, limits, options=options, on_stop=ctx.on_stop
     )
     if outcome.status == "stopped":
         ctx.checkpoint()
@@ -106,7 +130,9 @@ def _checked(value: Any, isolation: str) -> Found:
     kind = str(value["type"])
     if kind not in TYPES or pages != sorted(pages) or headings != sorted(headings):
         raise ValueError("type")
-    return Found(kind, text, pages, headings, value["is_table"] is True, warnings, isolation)
+    unread = max(0, int(value["unread"]))
+    is_table = value["is_table"] is True
+    return Found(kind, text, pages, headings, is_table, warnings, isolation, unread)
 
 
 def _place(place: Any, text: str) -> int:
@@ -115,13 +141,22 @@ def _place(place: Any, text: str) -> int:
     return place
 
 
-TYPES = ("pdf", "docx", "xlsx", "html", "md", "csv", "json", "txt")
+TEXTS = ("pdf", "docx", "pptx", "xlsx", "html", "md", "csv", "json", "txt")
+PICTURES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
+    ".webp": "image/webp", ".bmp": "image/bmp",
+}  # fmt: skip
+"""Names of pictures that are taken, and what they are uploaded as."""
+TYPES = (*TEXTS, "png", "jpeg", "gif", "webp", "bmp")
 ENDINGS = {
     ".pdf": "application/pdf",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".csv": "text/csv", ".tsv": "text/csv", ".txt": "text/plain", ".md": "text/markdown",
     ".markdown": "text/markdown", ".html": "text/html", ".htm": "text/html",
-    ".json": "application/json",
+    ".json": "application/json", ".js": "text/javascript", ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    **PICTURES,
 }  # fmt: skip
 """Names of files that are taken, and what they are uploaded as."""

@@ -19,6 +19,7 @@ from fileproc import (
     extraction,
     flow,
     metrics,
+    ocr,
     stages,
     states,
     upkeep,
@@ -92,7 +93,7 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
             if content is None or content.text:
                 return _reuse(ctx, file, content)
             ctx.checkpoint()
-            found = extraction.read(ctx, copied.path, file.name)
+            found = extraction.read(ctx, copied.path, file.name, recognition(file.batch))
     except FileError as error:
         raise stages.surrender(ctx, error, release=file) from None
 
@@ -105,6 +106,11 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
 
     stages.finish(ctx, file, write, [FileStatus.CHUNKING])
     return found.type
+
+
+def recognition(batch: Batch) -> dict[str, str]:
+    """Return how the text of pictures in a batch is recognised; nothing where it is not."""
+    return ocr.arguments(batch.language) if batch.with_ocr and ocr.is_installed() else {}
 
 
 def _reuse(ctx: jobs.Context, file: File, content: Content | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from fileproc import embedding
+from fileproc import embedding, ocr
 from fileproc.models import Batch, Stage
 
 EXTRACTOR = 1
@@ -15,7 +15,8 @@ def of(batch: Batch) -> str:
     """Return the version of the pipeline for a batch, as it is set up now."""
     size, overlap = embedding.chunk_size(batch.chunk_tokens, batch.chunk_overlap)
     parts = {
-        Stage.EXTRACT: EXTRACTOR, Stage.CHUNK: (size, overlap, batch.language),
+        Stage.EXTRACT: (EXTRACTOR, batch.with_ocr and ocr.is_installed()),
+        Stage.CHUNK: (size, overlap, batch.language),
         Stage.EMBED: embedding.model(),
     }  # fmt: skip
     return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:8] for part in parts.values())

@@ -49,6 +49,8 @@ class Batch(models.Model):
     chunk_overlap = models.PositiveIntegerField(null=True)
     language = models.CharField(max_length=10, default=DEFAULT)
     """Of its documents, for the search by words."""
+    with_ocr = models.BooleanField(default=True)
+    """Whether the text of its pictures is recognised, where OCR is installed."""
     created_at = models.DateTimeField(_("created"), db_default=Now())
     used_at = models.DateTimeField(db_default=Now())
     """When a file was last registered or confirmed."""

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from fileproc.parsers.sniffing import sniff
+from fileproc.parsers.ocr import Reader
+from fileproc.parsers.sniffing import PICTURES, sniff
 from fileproc.parsers.text import Text
 
 
-def main(file: BinaryIO, name: str, pages: int, limit: int) -> dict[str, Any]:
-    """Return the text of a document, with its pages and headings."""
+def main(
+    file: BinaryIO, name: str, pages: int, limit: int, ocr: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the text of a document, with its pages and headings.
+
+    ``ocr`` has the arguments of the ``Reader`` that recognises the text of pictures.
+    """
     kind, text = sniff(file, name), Text(limit)
+    reader = Reader(**ocr) if ocr else None
     if kind == "pdf":
         from fileproc.parsers import pdf
 
-        pdf.read(file, text, pages)
+        pdf.read(file, text, pages, reader)
     elif kind == "docx":
         from fileproc.parsers import docx
 
-        docx.read(file, text)
+        docx.read(file, text, reader)
+    elif kind == "pptx":
+        from fileproc.parsers import pptx
+
+        pptx.read(file, text, pages, reader)
     elif kind == "xlsx":
         from fileproc.parsers import xlsx
 
@@ -27,6 +38,10 @@ def main(file: BinaryIO, name: str, pages: int, limit: int) -> dict[str, Any]:
         from fileproc.parsers import html
 
         html.read(file, text)
+    elif kind in PICTURES:
+        from fileproc.parsers import images
+
+        images.read(file, text, name, reader)
     else:
         from fileproc.parsers import plain
 

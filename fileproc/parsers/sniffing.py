@@ -11,10 +11,17 @@ from typing import BinaryIO
 from fileproc.parsers.archives import checked
 from fileproc.parsers.text import Damaged, Encrypted, Unsupported
 
-_MEMBERS = {"word/document.xml": "docx", "xl/workbook.xml": "xlsx"}
+_MEMBERS = {
+    "word/document.xml": "docx", "xl/workbook.xml": "xlsx", "ppt/presentation.xml": "pptx",
+}  # fmt: skip
+PICTURES = {
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n"), "jpeg": re.compile(rb"\xff\xd8\xff"),
+    "gif": re.compile(rb"GIF8[79]a"), "webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+    "bmp": re.compile(rb"BM.{4}\0{4}.{4}[\x0c\x28\x34\x38\x40\x6c\x7c]\0{3}", re.DOTALL),
+}  # fmt: skip
 _BINARY = (
-    b"\x7fELF", b"MZ", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*",
-    b"RIFF", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf", b"Rar!", b"\x00\x00\x01\x00",
+    b"\x7fELF", b"MZ", b"\x89PNG", b"II*\x00", b"MM\x00*", b"RIFF", b"\x1f\x8b", b"BZh",
+    b"7z\xbc\xaf", b"Rar!", b"\x00\x00\x01\x00",
 )  # fmt: skip
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -33,6 +40,9 @@ def sniff(file: BinaryIO, name: str) -> str:
         return _in_zip(file)
     if head.startswith(_OLE):
         return _in_ole(file)
+    for kind, marks in PICTURES.items():
+        if marks.match(head):
+            return kind
     if head.startswith(_BINARY):
         raise Unsupported
     if b"\x00" in head and not head.startswith(_MARKS):

@@ -41,6 +41,8 @@ class Text:
     headings: list[list[Any]] = field(default_factory=list)
     is_table: bool = False
     warnings: list[str] = field(default_factory=list)
+    unread: int = 0
+    """Pictures and scanned pages whose text was not recognised."""
 
     def add(self, text: str) -> None:
         self.length += len(text)
@@ -59,9 +61,9 @@ class Text:
 
     def as_data(self, kind: str) -> dict[str, Any]:
         text = "".join(self.pieces)
-        if not text.strip():
+        if not text.strip() and not self.unread:
             raise Empty
         return {
             "type": kind, "text": text, "pages": self.pages, "headings": self.headings,
-            "is_table": self.is_table, "warnings": self.warnings,
+            "is_table": self.is_table, "warnings": self.warnings, "unread": self.unread,
         }  # fmt: skip

@@ -51,6 +51,8 @@ class BatchIn(In):
     chunkSize: int | None = None
     chunkOverlap: int | None = None
     language: str = Field("", max_length=10)
+    ocr: bool = True
+    """Whether the text of pictures and scanned pages is recognised."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     skipDuplicateCheck: bool = False
     owner: str = Field("", max_length=200)
@@ -146,7 +148,7 @@ def announced(one: ManifestFile) -> announcing.Announced:
 
 
 def options_of(body: BatchIn) -> batches.Options:
-    return batches.Options(body.chunkSize, body.chunkOverlap, body.language)
+    return batches.Options(body.chunkSize, body.chunkOverlap, body.language, body.ocr)
 
 
 def folders_of(body: BatchIn) -> list[folders.Announced]:

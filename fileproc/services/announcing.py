@@ -51,7 +51,9 @@ def problem_of(one: Announced) -> Refused | None:
                        "contentHash")  # fmt: skip
     if one.size <= 0:
         return Refused("EMPTY_FILE", "the file is empty", "fileSize")
+    is_picture = ending(one.name) in extraction.PICTURES
     most = config.settings().FILE_BYTES
+    most = min(most, config.PICTURE_BYTES) if is_picture else most
     if one.size > most:
         return Refused("FILE_TOO_LARGE", f"a file may have at most {most} bytes", "fileSize")
     if ending(one.name) not in extraction.ENDINGS:

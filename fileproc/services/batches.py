@@ -31,6 +31,7 @@ class Options:
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     language: str = ""
+    with_ocr: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +271,7 @@ def _new_batch(
     return Batch.objects.create(
         owner=owner, file_count=count, status=status, metadata=dict(metadata),
         chunk_tokens=options.chunk_tokens, chunk_overlap=options.chunk_overlap,
-        language=options.language or DEFAULT,
+        language=options.language or DEFAULT, with_ocr=options.with_ocr,
         expires_at=timezone.now() + config.BATCH_LIFETIME,
     )  # fmt: skip
 

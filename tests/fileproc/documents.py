@@ -11,6 +11,8 @@ _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _P = "http://schemas.openxmlformats.org/package/2006"
+_D = "http://schemas.openxmlformats.org/drawingml/2006/main"
+_L = "http://schemas.openxmlformats.org/presentationml/2006/main"
 
 
 def pdf(*pages: str, content: bytes | None = None, encrypt: bool = False) -> bytes:
@@ -57,11 +59,20 @@ def archive(members: dict[str, str | bytes]) -> bytes:
     return out.getvalue()
 
 
-def docx(*paragraphs: tuple[str, str]) -> bytes:
-    """A Word document of paragraphs: the id of a style and the text of each."""
+def docx(*paragraphs: tuple[str, str], pictures: tuple[bytes, ...] = ()) -> bytes:
+    """A Word document of paragraphs, the id of a style and the text of each, and of pictures."""
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
         for style, text in paragraphs or [("Heading1", "Duties"), ("Normal", WORDS)]
+    )
+    body += "".join(
+        f'<w:p><w:r><w:drawing><a:blip xmlns:a="{_D}" xmlns:r="{_R}" r:embed="r{n}"/></w:drawing>'
+        "</w:r></w:p>"
+        for n in range(len(pictures))
+    )
+    links = "".join(
+        f'<Relationship Id="r{n}" Type="{_R}/image" Target="media/{n}.png"/>'
+        for n in range(len(pictures))
     )
     styles = "".join(
         f'<w:style w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
@@ -69,6 +80,8 @@ def docx(*paragraphs: tuple[str, str]) -> bytes:
     return archive({
         "word/document.xml": f'<w:document xmlns:w="{_W}"><w:body>{body}</w:body></w:document>',
         "word/styles.xml": f'<w:styles xmlns:w="{_W}">{styles}</w:styles>',
+        "word/_rels/document.xml.rels": _links(links),
+        **{f"word/media/{n}.png": data for n, data in enumerate(pictures)},
     })  # fmt: skip
 
 
@@ -102,6 +115,70 @@ def xlsx(*rows: tuple[str, ...], last: str = "") -> bytes:
         "xl/worksheets/s1.xml": f'<worksheet xmlns="{_S}"><sheetData>{body}'
         "</sheetData></worksheet>",
     })  # fmt: skip
+
+
+def pptx(
+    *slides: tuple[str, str], notes: str = "", picture: bytes = b"", backwards: bool = False
+) -> bytes:
+    """A presentation of slides with a title and a text; the first one may have more.
+
+    ``backwards`` stores the slides in the opposite order of that in which they are shown.
+    """
+    given = slides or (("Duties", WORDS), ("Supplies", "Oil and wicks"))
+    numbers = range(1, len(given) + 1)
+    files = dict(zip(numbers, reversed(numbers) if backwards else numbers, strict=True))
+    members: dict[str, str | bytes] = {}
+    for n, (title, text) in enumerate(given, 1):
+        links = ""
+        body = _shape("title", title) + _shape("body", text) + _shape("sldNum", f"{n}0{n}")
+        if n == 1 and picture:
+            body += f'<p:pic><p:blipFill><a:blip xmlns:r="{_R}" r:embed="r7"/></p:blipFill></p:pic>'
+            links += f'<Relationship Id="r7" Type="{_R}/image" Target="../media/p.png"/>'
+            members["ppt/media/p.png"] = picture
+        if n == 1 and notes:
+            links += f'<Relationship Id="r8" Type="{_R}/notesSlide" Target="../notesSlides/n.xml"/>'
+            members["ppt/notesSlides/n.xml"] = _slide("notes", _shape("body", notes))
+        members[f"ppt/slides/slide{files[n]}.xml"] = _slide("sld", body)
+        members[f"ppt/slides/_rels/slide{files[n]}.xml.rels"] = _links(links)
+    ids = "".join(f'<p:sldId id="{255 + n}" r:id="r{n}"/>' for n in numbers)
+    links = "".join(
+        f'<Relationship Id="r{n}" Type="{_R}/slide" Target="slides/slide{files[n]}.xml"/>'
+        for n in numbers
+    )
+    members["ppt/_rels/presentation.xml.rels"] = _links(links)
+    members["ppt/presentation.xml"] = (
+        f'<p:presentation xmlns:p="{_L}" xmlns:r="{_R}"><p:sldIdLst>{ids}</p:sldIdLst>'
+        "</p:presentation>"
+    )
+    return archive(members)
+
+
+def _slide(kind: str, body: str) -> str:
+    tree = f"<p:cSld><p:spTree>{body}</p:spTree></p:cSld>"
+    return f'<p:{kind} xmlns:p="{_L}" xmlns:a="{_D}">{tree}</p:{kind}>'
+
+
+def _shape(role: str, text: str) -> str:
+    return (
+        f'<p:sp><p:nvSpPr><p:nvPr><p:ph type="{role}"/></p:nvPr></p:nvSpPr><p:txBody>'
+        f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
+    )
+
+
+def _links(body: str) -> str:
+    return f'<Relationships xmlns="{_P}/relationships">{body}</Relationships>'
+
+
+def picture(text: str = WORDS, kind: str = "PNG") -> bytes:
+    """A picture of a line of text."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("RGB", (1400, 120), "white")
+    font = ImageFont.load_default(40)
+    ImageDraw.Draw(image).text((20, 30), text, fill="black", font=font)
+    out = io.BytesIO()
+    image.save(out, kind)
+    return out.getvalue()
 
 
 def _packed(name: str) -> zipfile.ZipInfo:
@@ -150,10 +227,16 @@ HTML = f"""<!doctype html><html><head><title>x</title><script>var hidden = 1</sc
 EVERY = {
     "pdf": pdf(),
     "docx": docx(),
+    "pptx": pptx(),
     "xlsx": xlsx(),
     "csv": b"name,power\nlighthouse,1000\n",
     "txt": WORDS.encode(),
     "md": MARKDOWN,
     "html": HTML,
     "json": b'{"lighthouse": {"power": 1000}}',
+    "png": picture(),
+    "jpeg": picture(kind="JPEG"),
+    "gif": picture(kind="GIF"),
+    "webp": picture(kind="WEBP"),
+    "bmp": picture(kind="BMP"),
 }

@@ -33,7 +33,7 @@ def read(folder: Path, name: str, data: bytes) -> extraction.Found:
     path = folder / "document"
     path.write_bytes(data)
     attempt: Any = Attempt()
-    return extraction.read(attempt, str(path), name)
+    return extraction.read(attempt, str(path), name, {})
 
 
 @pytest.mark.parametrize("case", hostile.FAILING)
@@ -90,11 +90,12 @@ def test_a_reader_that_was_taken_over_reaches_nothing(
 
 def test_what_a_taken_over_reader_answers_is_not_trusted() -> None:
     good = {"text": "abc", "pages": [0], "headings": [], "warnings": [], "type": "pdf",
-            "is_table": False}  # fmt: skip
+            "is_table": False, "unread": 0}  # fmt: skip
     assert extraction._checked(good, "full").text == "abc"
     for wrong in (
         {"text": 5}, {"pages": [9]}, {"pages": [2, 1]}, {"headings": [[1]]}, {"type": "exe"},
         {"pages": [-1]}, {"headings": [[5, 1, "x"]]}, {"text": None},
+        {"unread": "many"},
     ):  # fmt: skip
         with pytest.raises((KeyError, TypeError, ValueError)):
             extraction._checked({**good, **wrong}, "full")

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count
 
-from fileproc import embedding, upkeep, vectors
+from fileproc import embedding, ocr, upkeep, vectors
 from fileproc.errors import Refused
 from fileproc.models import Batch, File
 from fileproc.schemas import of_hit
@@ -139,7 +139,9 @@ class Command(BaseCommand):
         told = {
             "model": embedding.model() or "none: search is by words only",
             "vectors": why or "ready", "embedder": problem or "ready",
-            "sandbox": sandbox.isolation(), "orphaned blobs": len(orphans.blobs),
+            "sandbox": sandbox.isolation(),
+            "ocr": "ready" if ocr.is_installed() else "not installed: pictures have no text",
+            "orphaned blobs": len(orphans.blobs),
             "files without blob": len(orphans.files),
             "stuck files": upkeep.stuck().count(),
         }  # fmt: skip
