@@ -11,7 +11,7 @@ STATUS = {
     "FILE_TOO_LARGE": 413, "BATCH_TOO_LARGE": 413, "QUOTA_EXCEEDED": 413,
     "BATCH_NOT_FOUND": 404, "FILE_NOT_FOUND": 404, "DUPLICATE_FILES": 409, "BLOB_NOT_FOUND": 409,
     "SIZE_MISMATCH": 409, "HASH_MISMATCH": 409, "BATCH_FULL": 409, "STATE_CONFLICT": 409,
-    "BATCH_EXPIRED": 410, "FORBIDDEN": 403, "STORAGE_FULL": 507,
+    "BATCH_EXPIRED": 410, "FORBIDDEN": 403, "STORAGE_FULL": 507, "STORE_UNAVAILABLE": 503,
 }  # fmt: skip
 """The HTTP status of each code of a request."""
 
@@ -28,6 +28,7 @@ MESSAGES = {
     "TIMEOUT": "reading the document took too long",
     "CRASHED": "the program that reads the document crashed",
     "EMBEDDER_UNAVAILABLE": "the embedding model was not available for a day",
+    "STORE_UNAVAILABLE": "the store of files was not available for a day",
     "CANCELLED": "it was cancelled",
     "INTERNAL_ERROR": "something went wrong here",
 }

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jobs
-from fileproc import config, ocr
+from fileproc import config, ocr, storing
 from fileproc.errors import FileError
 from fileproc.models import File
-from jobs import blobs, sandbox
+from jobs import sandbox
 
 _SECONDS = config.settings().TIMEOUTS["extract"]
 LIMITS = sandbox.Limits(memory=512 * 1024**2, cpu=60, wall=min(120, 0.35 * _SECONDS))
@@ -21,6 +21,7 @@ WITH_OCR = sandbox.Limits(
     memory=1024**3, cpu=180, wall=min(240, 0.55 * _SECONDS), readable=ocr.FOLDERS
 )
 """For documents with pictures, whose text is recognised in a second pass."""
+PIECE = 1024**2
 _CODES = {
     "Encrypted": "ENCRYPTED", "Unsupported": "UNSUPPORTED_TYPE", "Bomb": "BOMB",
     "Damaged": "DAMAGED", "TooLarge": "LIMIT_EXCEEDED", "Empty": "NO_TEXT",
@@ -57,27 +58,24 @@ class Found:
 
 @contextmanager
 def copy(file: File) -> Iterator[Copy]:
-    """Copy the blob that was confirmed; raise FileError if it is another one by now."""
-    sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
-    store = blobs.store()
-    head = store.head(file.blob_key)
-    if head is None or (head.size, head.etag) != (file.size, file.blob_etag):
-        raise FileError("CONTENT_CHANGED")
+    """Copy the blob that was confirmed; raise FileError if it is another one by now.
+
+    Raises Unavailable or CircuitOpen while the store cannot be used.
+    """
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     with tempfile.NamedTemporaryFile(prefix="fileproc-") as target:
-        with store.read(file.blob_key) as pieces:
-            for piece in pieces:
-                size += len(piece)
-                sha256.update(piece)
-                md5.update(piece)
-                target.write(piece)
-        target.flush()
-        if size != file.size:
+        storing.breaker.call(storing.fetch, file, target.file)
+        target.seek(0)
+        while piece := target.read(PIECE):
+            sha256.update(piece)
+            md5.update(piece)
+        if target.tell() != file.size:
             raise FileError("CONTENT_CHANGED")
         if file.md5 and md5.hexdigest() != file.md5:
             raise FileError("HASH_MISMATCH")
         if file.sha256 and sha256.hexdigest() != file.sha256:
             raise FileError("HASH_MISMATCH")
-        yield Copy(target.name, size, sha256.hexdigest())
+        yield Copy(target.name, file.size, sha256.hexdigest())
 
 
 def read(ctx: jobs.Context, path: str, name: str, recognition: Mapping[str, str]) -> Found:

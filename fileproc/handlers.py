@@ -22,6 +22,7 @@ from fileproc import (
     ocr,
     stages,
     states,
+    storing,
     upkeep,
     vectors,
 )
@@ -96,6 +97,8 @@ def extract(ctx: jobs.Context, payload: Extract) -> str:
             found = extraction.read(ctx, copied.path, file.name, recognition(file.batch))
     except FileError as error:
         raise stages.surrender(ctx, error, release=file) from None
+    except (storing.Unavailable, CircuitOpen) as error:
+        raise stages.wait_for(ctx, storing.breaker, "STORE_UNAVAILABLE", error) from None
 
     def write() -> dict[str, Any]:
         Content.objects.filter(pk=content.pk).update(
@@ -182,7 +185,8 @@ def embed(ctx: jobs.Context, payload: Embed) -> str:
         try:
             found = _vectors(ctx, file.owner, model, {sha: text for _, sha, text in chunks})
         except (embedding.Unavailable, CircuitOpen) as error:
-            raise stages.wait_for_embedder(ctx, error) from None
+            code = "EMBEDDER_UNAVAILABLE"
+            raise stages.wait_for(ctx, embedding.breaker, code, error) from None
         except FileError as error:
             raise stages.surrender(ctx, error) from None
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 import jobs
-from fileproc import config, embedding, pipeline_version, states
-from fileproc.errors import PERMANENT, FileError
+from fileproc import config, pipeline_version, states
+from fileproc.errors import MESSAGES, PERMANENT, FileError
 from fileproc.models import BatchStatus, Content, File, FileStatus, Stage, StageRun
 from jobs.effects import CircuitOpen
 
 WAIT, LONGEST_WAIT = 1.0, 15.0
 """Seconds after which a file asks again whether an equal one is ready: at first, and at last."""
 PATIENCE = timedelta(hours=24)
-"""How long a file waits for an embedding model that is not available."""
+"""How long a file waits for a model or a store that is not available."""
 
 
 def begin(ctx: jobs.Context, file_id: UUID, stage: Stage) -> File | None:
@@ -202,17 +202,26 @@ def surrender(ctx: jobs.Context, error: FileError, release: File | None = None) 
     return error
 
 
-def wait_for_embedder(ctx: jobs.Context, error: Exception) -> Exception:
-    """Return what the handler raises while the model is not available: it waits, for a day."""
+class Guard(Protocol):
+    """A circuit breaker, as far as those who wait for it need it."""
+
+    name: str
+    open_for: Any
+
+    def raise_if_open(self) -> None: ...
+
+
+def wait_for(ctx: jobs.Context, breaker: Guard, code: str, error: Exception) -> Exception:
+    """Return what the handler raises while what the breaker guards is away: it waits, for a day."""
     run = StageRun.objects.get(job_id=ctx.job_id)
     if run.started_at is not None and timezone.now() - run.started_at > PATIENCE:
-        note(ctx, "EMBEDDER_UNAVAILABLE")
-        return jobs.Unrecoverable("the embedding model was not available for a day")
+        note(ctx, code)
+        return jobs.Unrecoverable(MESSAGES[code])
     if isinstance(error, CircuitOpen):
         return error
-    ctx.log.error("the embedding model is not available: %s", error)
+    ctx.log.error("%s is not available: %s", breaker.name, error)
     try:
-        embedding.breaker.raise_if_open()
+        breaker.raise_if_open()
     except CircuitOpen as circuit:
         return circuit
-    return jobs.Snooze(embedding.breaker.open_for)
+    return jobs.Snooze(breaker.open_for)

@@ -12,6 +12,12 @@ from django.views.decorators.http import require_GET
 from fileproc import config, extraction
 from fileproc.models import FileStatus
 from fileproc.permissions import owner_of_user
+from jobs import blobs
+
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'self'"
+)
 
 
 @require_GET
@@ -28,4 +34,6 @@ def page(request: HttpRequest) -> HttpResponse:
     }
     answer = render(request, "fileproc/page.html", shown)
     answer["Cache-Control"] = "no-store"
+    if origin := blobs.store().origin:  # the browser uploads to it
+        answer["Content-Security-Policy"] = f"{POLICY}; connect-src 'self' {origin}"
     return answer

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 import jobs
-from fileproc import config, embedding, extraction, states
+from fileproc import config, embedding, extraction, states, storing
 from fileproc.errors import Refused
 from fileproc.languages import CONFIGURATIONS, DEFAULT
 from fileproc.models import Batch, BatchStatus, File, FileStatus
@@ -135,11 +135,12 @@ def register(owner: str, batch_id: UUID, announced: announcing.Announced) -> Reg
 def renew(owner: str, batch_id: UUID, file_id: UUID) -> Registered:
     """Give a file that has not been confirmed a new address, and forget what was uploaded."""
     with transaction.atomic():
-        check_open(locked(owner, batch_id))
+        batch = locked(owner, batch_id)
+        check_open(batch)
         file = found(owner, file_id, batch_id)
         if file.status != FileStatus.REGISTERED:
             raise Refused("STATE_CONFLICT", f"it is {file.status}")
-        old, file.blob_key = file.blob_key, _key(owner)
+        old, file.blob_key = file.blob_key, _key(batch)
         file.save(update_fields=["blob_key"])
         transaction.on_commit(lambda: blobs.store().delete(old))
     announced = announcing.Announced(file.name, file.size, file.path)
@@ -297,7 +298,7 @@ def _add(batch: Batch, announced: Sequence[announcing.Announced]) -> list[File]:
             folder_id=one.folder, modified=one.modified[:64], sha256=one.sha256,
             metadata=dict(one.metadata), replaces=one.replaces,
             content_type=extraction.ENDINGS[announcing.ending(one.name)],
-            blob_key=_key(batch.owner),
+            blob_key=_key(batch),
         )
         for one in announced
     )  # fmt: skip
@@ -308,6 +309,5 @@ def _add(batch: Batch, announced: Sequence[announcing.Announced]) -> list[File]:
     return files
 
 
-def _key(owner: str) -> str:
-    number = uuid4().hex
-    return f"fileproc/{number[:2]}/{number}"
+def _key(batch: Batch) -> str:
+    return f"{storing.folder(batch)}{uuid4().hex}"

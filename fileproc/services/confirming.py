@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from fileproc import config, flow, states
+from fileproc import config, flow, states, storing
 from fileproc.errors import Refused
 from fileproc.models import Batch, BatchStatus, File, FileStatus
 from fileproc.services import batches
@@ -39,16 +39,21 @@ class Confirmed:
     refused: Refused | None = None
 
 
-Heads = Mapping[UUID, "blobs.Blob | None"]
+Heads = Mapping[UUID, blobs.Blob | None]
 
 
 def heads(owner: str, batch_id: UUID, file_ids: Sequence[UUID]) -> Heads:
-    """Return what the store knows of the files; to be called outside of a transaction."""
+    """Return what the store knows of the files; to be called outside of a transaction.
+
+    Raises Refused while the store does not answer.
+    """
+    batch = Batch.objects.filter(pk=batch_id, owner=owner).first()
+    if batch is None:
+        return {}
     rows = File.objects.shown().filter(
-        owner=owner, batch_id=batch_id, pk__in=file_ids, status__in=UNCONFIRMED
+        batch=batch, pk__in=file_ids, status__in=UNCONFIRMED
     )  # fmt: skip
-    store = blobs.store()
-    return {pk: store.head(key) for pk, key in rows.values_list("pk", "blob_key")}
+    return storing.heads(batch, rows.values_list("pk", "blob_key"))
 
 
 def confirm(

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
 from jobs.errors import InvalidOption
 
@@ -46,6 +47,14 @@ class Upload:
 
 class Store(ABC):
     """A place for blobs. Errors of S3 are ``jobs.http.HttpError``, those of a disk ``OSError``."""
+
+    @property
+    @abstractmethod
+    def origin(self) -> str:
+        """Scheme and host of signed addresses, for a Content-Security-Policy.
+
+        Empty where the addresses are those of this site.
+        """
 
     @abstractmethod
     def put_url(
@@ -92,6 +101,12 @@ class Store(ABC):
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[Blob]:
         """Yield the blobs whose keys begin with ``prefix``, in no particular order."""
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme and the host of an address; nothing of an empty one."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
 
 
 def check_key(key: object) -> str:

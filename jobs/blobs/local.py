@@ -48,6 +48,10 @@ class LocalStore(Store):
     def __init__(self, root: str | Path, origin: str = "") -> None:
         self._root, self._origin = Path(root), origin.rstrip("/")
 
+    @property
+    def origin(self) -> str:
+        return base.origin_of(self._origin)
+
     def put_url(
         self,
         key: str,

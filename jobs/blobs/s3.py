@@ -39,6 +39,10 @@ class S3Store(Store):
         self._url = f"{endpoint.rstrip('/')}/{bucket}"
         self._key_id, self._secret, self._region = key_id, secret, region
 
+    @property
+    def origin(self) -> str:
+        return base.origin_of(self._url)
+
     def put_url(
         self,
         key: str,
