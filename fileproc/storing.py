@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import BinaryIO
+from typing import IO
 from uuid import UUID
 
 import jobs
@@ -46,7 +46,7 @@ def heads(batch: Batch, rows: Iterable[tuple[UUID, str]]) -> dict[UUID, blobs.Bl
     return {pk: found.get(key) for pk, key in wanted.items()}
 
 
-def fetch(file: File, target: BinaryIO) -> None:
+def fetch(file: File, target: IO[bytes]) -> None:
     """Copy the blob that was confirmed; raise FileError if it is another one by now.
 
     Raises Unavailable while the store cannot be used.

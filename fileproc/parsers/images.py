@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -14,7 +14,7 @@ PIXELS = 60_000_000
 Image.MAX_IMAGE_PIXELS = PIXELS
 
 
-def opened(file: BinaryIO) -> Image.Image:
+def opened(file: IO[bytes]) -> Image.Image:
     """Return a picture, of which only the head has been read; raise Bomb, Damaged, Unsupported."""
     try:
         image = Image.open(file, formats=tuple(FORMATS.values()))
