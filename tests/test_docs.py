@@ -12,9 +12,10 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
-from contextlib import redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from io import StringIO
@@ -24,9 +25,8 @@ from typing import Any, get_args
 from urllib.request import urlopen
 
 import pytest
-from django.conf import settings as django_settings
 from django.core.management import call_command, get_commands, load_command_class
-from django.test import override_settings
+from django.db import connection
 
 import emailgw.checks
 import fileproc.checks
@@ -34,7 +34,7 @@ import jobs
 import operations.checks
 import publisher.checks
 import trading.checks
-from jobs import checks, conf, endings, outcomes, registry, testing, versions
+from jobs import checks, conf, outcomes, registry, testing, versions
 from jobs.context import Context
 from jobs.engine.board import StopReason
 from jobs.engine.drafts import OnParentFailure, Options
@@ -46,28 +46,14 @@ from jobs.operate import verbs
 from jobs.operate.doctor import EVERY
 from jobs.states import JobState
 from tests.architecture import sources
+from tests.docs.pages import NAMES, ROOT, blocks, python, text
 from tests.jobs.ports import free_port
 from tests.operate import document
 from tests.wait import wait_until
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
-
-
-def text(name: str) -> str:
-    return (ROOT / name).read_text()
-
 
 def one_line(passage: str) -> str:
     return " ".join(passage.split())
-
-
-def blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text(name), re.MULTILINE | re.DOTALL)
 
 
 def section(name: str, title: str) -> str:
@@ -76,11 +62,6 @@ def section(name: str, title: str) -> str:
     assert found, f"{name} has no section {title!r}"
     rest = text(name)[found.end() :]
     return re.split(rf"^#{{1,{len(found[1])}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def apps() -> list[str]:
-    installed: list[str] = django_settings.INSTALLED_APPS
-    return installed
 
 
 def first_cells(passage: str) -> list[str]:
@@ -92,47 +73,13 @@ def first_cells(passage: str) -> list[str]:
 # ---- code
 
 
-@pytest.fixture
-def forgetful() -> Iterator[None]:
-    """Kinds that a document registers are unknown afterwards."""
-    known = {handler.kind for handler in registry.handlers()}
-    yield
-    for kind in {handler.kind for handler in registry.handlers()} - known:
-        registry.unregister(kind)
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("forgetful")
-def test_the_readme_runs() -> None:
-    payload, enqueue, _, settings, test = blocks("README.md", "python")
-    space: dict[str, Any] = {}
-    exec(compile(payload, "README.md", "exec"), space)
-    exec(compile(enqueue, "README.md", "exec"), space)
-    assert testing.assert_enqueued(space["SendReceipt"], order_id=7).priority == 10
-    exec(compile(test, "README.md", "exec"), space)
-    exec(compile(settings, "README.md", "exec"), space)
-    assert set(space["INSTALLED_APPS"]) <= {app.removesuffix(".apps.JobsConfig") for app in apps()}
-    assert space["JOBS"]["CONNECTION"] in space["RQ_QUEUES"]
-    assert "django_rq" not in space["INSTALLED_APPS"]
-
-
-def test_whoever_embeds_opens_no_page_of_django_rq() -> None:
-    recipe, *_ = blocks("docs/embedding.md", "python")
-    space: dict[str, Any] = {}
-    exec(compile(recipe, "docs/embedding.md", "exec"), space)
-    assert space["INSTALLED_APPS"] == ["jobs"]
-    assert space["JOBS"]["CONNECTION"] in space["RQ_QUEUES"]
-    with override_settings(JOBS=space["JOBS"]):
-        assert conf.settings().CONNECTION == "jobs"
-
-
 @pytest.mark.django_db(transaction=True)
 def test_the_readme_reaches_the_api(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does the page of the client, with the same variables."""
     create = next(block for block in blocks("README.md", "sh") if "api-keys" in block)
-    words = shlex.split(create.replace("\\\n", " "))[2:]
     told = StringIO()
     with redirect_stdout(told):
-        call_command("jobs", *words)
+        call_command("jobs", *shlex.split(create.splitlines()[0])[2:])
     found = re.search(r"jd_live_\w+", told.getvalue())
     assert found, told.getvalue()
     monkeypatch.setenv("JOBS_API", f"{live_server.url}/api/v1")
@@ -141,35 +88,31 @@ def test_the_readme_reaches_the_api(live_server: Any, monkeypatch: pytest.Monkey
     ran = subprocess.run(["/bin/sh", "-ec", curl], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert '"deduplicated": false' in ran.stdout and '"example.greet"' in ran.stdout, ran.stdout
-    space: dict[str, Any] = {}
-    client = next(block for block in blocks("README.md", "python") if "jobs.client" in block)
-    exec(compile(client, "README.md", "exec"), space)
-    assert {job.tenant for job in Job.objects.filter(kind="example.greet")} == {"", "demo"}
+    for name in ("README.md", "docs/client.md"):
+        [block] = [block for block in python(name) if block.calls_a_server]
+        with worker():
+            exec(compile(block.in_place, name, "exec", dont_inherit=True), {})
+    tenants = [job.tenant for job in Job.objects.filter(kind="example.greet").order_by("id")]
+    assert tenants == ["", "demo", "acme"]
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("forgetful")
-def test_writing_jobs_runs() -> None:
-    space: dict[str, Any] = {}
-    for number, block in enumerate(blocks("docs/writing-jobs.md", "python")):
-        exec(compile(block, f"writing-jobs.md, block {number}", "exec"), space)
-    endings.forget(space["SendReceipt"])
-    invoice = space["SendInvoice"]
-    assert invoice.from_text('{"id": 7, "number": 7}', 1).number == "7"
+@contextmanager
+def worker() -> Iterator[None]:
+    """Run what is due, in a thread."""
+    over = threading.Event()
 
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("forgetful")
-def test_flow_control_runs() -> None:
-    space: dict[str, Any] = {}
-    for number, block in enumerate(blocks("docs/flow-control.md", "python")):
-        exec(compile(block, f"flow-control.md, block {number}", "exec"), space)
-    with testing.freeze_clock() as clock:
-        for _ in range(20):
+    def run() -> None:
+        while not over.wait(0.05):
             testing.run_jobs()
-            clock.tick(1)
-    assert space["flow"].batch_progress(space["batch"].id).state == "done"
-    assert {job.state for job in testing.enqueued(space["Summarise"])} == {"succeeded"}
+        connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_every_scope_of_uniqueness_is_documented() -> None:
@@ -183,12 +126,6 @@ def test_every_scope_of_uniqueness_is_documented() -> None:
 def test_every_reason_to_stop_is_documented() -> None:
     told = first_cells(section("docs/flow-control.md", "Stop requests"))
     assert told == [reason.word for reason in StopReason if reason is not StopReason.NONE]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_python_block_compiles(name: str) -> None:
-    for block in blocks(name, "python"):
-        compile(block, name, "exec")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 import jobs
 from tests.architecture import sources
 from tests.architecture.sources import ROOT
+from tests.docs import pages
 
 SETTINGS = """
 from tests.settings import *
@@ -67,6 +68,16 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+def imported(code: str) -> set[str]:
+    """Every name that the code imports, with the module that it is imported from."""
+    return {
+        f"{getattr(node, 'module', None)} {alias.name}"
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a project in which the app has just been created."""
@@ -87,11 +98,13 @@ def test_the_new_app_passes_the_checks_and_its_own_tests(folder: Path) -> None:
 
 
 def test_the_guide_shows_the_code_of_the_new_app(folder: Path) -> None:
-    guide = (ROOT / "docs" / "building-an-app.md").read_text()
-    shown = re.findall(r"^```python\n# (courier/\w+\.py)\n(.*?)^```", guide, re.M | re.S)
+    shown = list(pages.python("docs/building-an-app.md"))
     assert len(shown) == 3
-    for path, code in shown:
-        assert code in (folder / path).read_text()
+    for block in shown:
+        code = (folder / block.file).read_text()
+        head, _, body = block.code.partition("\n")[2].rpartition("\n\n\n")
+        assert body in code
+        assert imported(head) <= imported(code)
 
 
 def test_the_operations_of_the_new_app_work(folder: Path) -> None:

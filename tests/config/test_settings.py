@@ -10,7 +10,8 @@ import pytest
 from config import environment
 from config.embedded import client
 from tests.config.users import User, processes_of, run, status
-from tests.test_docs import ROOT, first_cells, section, text
+from tests.docs.pages import ROOT, text
+from tests.test_docs import first_cells, section
 
 SHOW = (
     "import json; from config import settings as s; print(json.dumps({"

@@ -21,8 +21,8 @@ from jobs.engine.metrics import Recorder
 from jobs.errors import ConfigError
 from jobs.metrics import declare, page
 from jobs.models import Metric
+from tests.docs.pages import blocks
 from tests.jobs.factories import sql as run
-from tests.test_docs import blocks
 from tests.wait import wait_until
 
 NAMES = ("shop_answers_total", "shop_seconds", "shop_open", "shop_plain_total", "shop_oldest")

@@ -27,10 +27,10 @@ from operations.models import Agent, Operation, Phase
 from operations.progress import Progress
 from operations.urls import websocket_urlpatterns
 from tests.api.conftest import Caller, fresh_counts  # noqa: F401 - a fixture
+from tests.docs.pages import text
 from tests.jobs import factories as made
 from tests.operations.factories import agent as new_agent
 from tests.operations.factories import ask, fetch, order
-from tests.test_docs import text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVERY_NAME = {

@@ -14,8 +14,8 @@ from jobs.testing import freeze_clock, run_jobs
 from operations import verbs
 from operations.clock import now
 from operations.models import Agent, Operation, Phase, SyncState
+from tests.docs.pages import text
 from tests.operations.factories import ask, fetch, order
-from tests.test_docs import text
 
 pytestmark = pytest.mark.django_db
 NAMES = (

@@ -26,9 +26,10 @@ from jobs.principals import Principal, Scope
 from jobs.realtime import hub as hubs
 from jobs.realtime import seats, staying
 from jobs.realtime.hub import hub
+from tests.docs.pages import blocks, text
 from tests.exampleapp.realtime import board, coach
 from tests.exampleapp.urls import websocket_urlpatterns
-from tests.test_docs import blocks, first_cells, text
+from tests.test_docs import first_cells
 from tests.wait import wait_until
 
 pytestmark = [
@@ -457,10 +458,10 @@ def test_without_redis_each_process_counts_for_itself(
 def test_the_channel_of_the_docs_works() -> None:
     space: dict[str, Any] = {}
     for block in blocks("docs/realtime.md", "python"):
-        if block.startswith("# publisher/"):
+        if block.startswith("# shop/"):
             exec(compile(block, "realtime.md", "exec"), space)  # noqa: S102
-    start = tell("publisher.plan.ready", "brand:a", "plan:7", plan=7) - 1
-    tell("publisher.plan.ready", "brand:a", "plan:8", plan=8)
+    start = tell("shop.plan.ready", "brand:a", "plan:7", plan=7) - 1
+    tell("shop.plan.ready", "brand:a", "plan:8", plan=8)
     asked = space["board"].question({"plan": "7"}, {"brand": "a"}, ANN)
     [event] = [one for one in jobs.events.feed(since=start) if asked.view.shows(one)]
     assert json.loads(space["board"].text(event)) == {
@@ -471,7 +472,7 @@ def test_the_channel_of_the_docs_works() -> None:
     }
     assert asked.seat is not None and asked.seat[1] == 5
     [socket] = space["websocket_urlpatterns"]
-    assert socket.resolve("ws/publisher/a").kwargs == {"brand": "a"}
+    assert socket.resolve("ws/shop/a").kwargs == {"brand": "a"}
 
 
 def test_every_option_of_a_channel_is_documented() -> None:
