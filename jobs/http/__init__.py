@@ -24,7 +24,7 @@ from httpx import URL, Auth, Headers, HTTPStatusError, Request, Response, Timeou
 from jobs.errors import InvalidOption
 from jobs.http.clients import REDIRECTS, AsyncClient, Client
 from jobs.http.errors import Blocked, HttpError, TooLarge, TooSlow, Unreachable
-from jobs.http.network import Resolver
+from jobs.http.network import Resolver, lookup, resolve_in_time
 from jobs.http.tokens import refresh_once
 from jobs.http.transport import AsyncTransport, Transport
 from jobs.http.urls import check
@@ -52,6 +52,7 @@ __all__ = [
     "post",
     "refresh_once",
     "request",
+    "resolve",
     "retry_after",
 ]
 
@@ -152,6 +153,15 @@ def get(url: str, **options: Any) -> Response:
 def post(url: str, **options: Any) -> Response:
     """The answer to a POST; see ``request``."""
     return request("POST", url, **options)
+
+
+def resolve(url: str, resolver: Resolver | None = None) -> list[str]:
+    """The addresses at which a URL may be called, for a program that makes the call by itself.
+
+    As for every call, ``Blocked`` is raised unless all of them are permitted.
+    """
+    found = check(url)
+    return [str(one) for one in resolve_in_time(found.host, resolver or lookup, CONNECT)]
 
 
 def _with_ours(headers: Mapping[str, str] | None) -> Headers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -217,3 +218,19 @@ def test_loopback_is_reached_where_it_is_opened(settings: Any, world: World) -> 
     for blocked in (url, named):
         with pytest.raises(http.Blocked):
             http.get(blocked)
+
+
+def test_a_program_that_connects_by_itself_learns_permitted_addresses_only() -> None:
+    def answering(*addresses: str) -> Callable[[str], list[str]]:
+        return lambda host: list(addresses)
+
+    url = "https://api.example.com/path"
+    assert http.resolve(url, answering("93.184.216.34")) == ["93.184.216.34"]
+    assert http.resolve("http://93.184.216.34/") == ["93.184.216.34"]
+    for bad in (["10.0.0.1"], ["93.184.216.34", "127.0.0.1"]):
+        with pytest.raises(http.Blocked):
+            http.resolve(url, answering(*bad))
+    with pytest.raises(http.Blocked):
+        http.resolve("ftp://api.example.com/", answering("93.184.216.34"))
+    with pytest.raises(http.Unreachable):
+        http.resolve(url, answering())
