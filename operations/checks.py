@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
 
 from jobs import http
 from operations import config
@@ -64,3 +65,21 @@ def check_groups(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMes
         )
         for queue, words in SHARING.items() if group_of.get(queue) == group_of["erp-write"]
     ]  # fmt: skip
+
+
+@checks.register(checks.Tags.database)
+def check_browser(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Warn if agents use a browser, and none can be started here."""
+    from operations.clients import chromium
+    from operations.models import Agent, ClientKind
+
+    if not kwargs.get("databases") or not (problem := chromium.problem()):
+        return []
+    try:
+        wanted = Agent.objects.filter(client=ClientKind.BROWSER).exists()
+    except DatabaseError:
+        return []  # its table is not there yet
+    if not wanted:
+        return []
+    hint = "Their operations wait until a worker has one."
+    return [checks.Warning(f"agents use a browser: {problem}", hint, id="operations.W003")]

@@ -8,6 +8,7 @@ from jobs import metrics
 from jobs.models import Breaker
 from operations.clock import now
 from operations.models import Agent, Login, Operation, Outcome, Phase, SyncRun
+from operations.services.browsers import browsers_of
 from operations.services.syncs import standings
 from operations.table import OPERATIONS, Family
 from operations.verify import MISMATCH
@@ -64,6 +65,10 @@ metrics.gauge(
 metrics.gauge(
     "operations_sync_staleness", "Age of the stalest mirror through its target, by type.",
     ["type"], read=_staleness,
+)  # fmt: skip
+metrics.gauge(
+    "operations_browser_contexts", "Contexts of browsers that agents use.",
+    read=lambda: float(browsers_of(Operation.objects.all())[1]),
 )  # fmt: skip
 metrics.gauge(
     "operations_circuits_open", "Agents whose work waits for the ERP to answer again.",

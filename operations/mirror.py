@@ -15,7 +15,7 @@ from django.utils import timezone
 
 import jobs
 from jobs.fields import blind_index
-from operations.clients.erp import LONGEST_ID
+from operations.clients import LONGEST_ID
 from operations.config import settings
 from operations.models import (
     MIRROR,

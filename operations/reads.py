@@ -22,7 +22,7 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
     if row.phase == Phase.COMPLETED:
         return {"success": True, "data": row.result}
     read = _document if row.type in KINDS else _articles
-    limit = clients.erp.DOCUMENT_LIMIT
+    limit = clients.DOCUMENT_LIMIT
     with running.attempt(ctx, row), running.session(ctx, row.agent, limit) as erp:
         try:
             return read(ctx, row, erp)
@@ -31,7 +31,7 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
             return read(ctx, row, erp)
 
 
-def _document(ctx: jobs.Context, row: Operation, erp: clients.Erp) -> dict[str, Any]:
+def _document(ctx: jobs.Context, row: Operation, erp: clients.Client) -> dict[str, Any]:
     number = row.data.get("ddtNumber") or row.data["invoiceNumber"]
     content = erp.document(KINDS[row.type], row.data["orderId"], number)
     ctx.checkpoint()
@@ -41,13 +41,13 @@ def _document(ctx: jobs.Context, row: Operation, erp: clients.Erp) -> dict[str, 
         ctx.fence()
         made = {
             "agent": row.agent, "tenant": row.tenant, "number": number, "blob": key,
-            "size": len(content), "sha256": clients.erp.sha256(content),
+            "size": len(content), "sha256": clients.sha256(content),
         }  # fmt: skip
         Document.objects.update_or_create(operation=row, defaults=made)
         return running.complete(ctx, row, {"number": number, "bytes": len(content)})
 
 
-def _articles(ctx: jobs.Context, row: Operation, erp: clients.Erp) -> dict[str, Any]:
+def _articles(ctx: jobs.Context, row: Operation, erp: clients.Client) -> dict[str, Any]:
     order = row.data["orderId"]
     seen = erp.read("orders", order)
     if seen is None:

@@ -90,10 +90,10 @@ def key_scope(agent: str) -> str:
 @contextmanager
 def connected(
     ctx: jobs.Context, agent: Agent, limit: int = 0, seconds: float = 0
-) -> Iterator[clients.Erp]:
+) -> Iterator[clients.Client]:
     """Connect to the ERP; a stop of the attempt ends its call as Stopped."""
     with clients.connect(
-        agent, seconds or None, limit or clients.erp.ANSWER_LIMIT, ctx.checkpoint
+        agent, seconds or None, limit or clients.ANSWER_LIMIT, ctx.checkpoint
     ) as erp:
         ctx.on_stop(erp.end)
         yield erp
@@ -111,7 +111,7 @@ def session(ctx: jobs.Context, agent: Agent, limit: int = 0, seconds: float = 0)
         yield erp
 
 
-def login(ctx: jobs.Context, agent: Agent, erp: clients.Erp) -> None:
+def login(ctx: jobs.Context, agent: Agent, erp: clients.Client) -> None:
     """Log in; a refused password is not tried again until a person has changed or tested it."""
     ctx.checkpoint()
     with transaction.atomic():

@@ -13,6 +13,10 @@ SENTENCES: dict[str, Any] = {
     "unreachable": _("the ERP does not answer"),
     "status_5": _("the ERP is out of order"),
     "blocked_address": _("the address of the ERP is not allowed"),
+    "page_changed": _("the pages of the ERP are not as they were"),
+    "redirected": _("the ERP leads to another address"),
+    "no_browser": _("no worker has a browser"),
+    "browser_busy": _("all browsers are in use"),
     "session_ended": _("another login has ended the session"),
     "": _("the answer of the ERP cannot be read"),
 }

@@ -9,7 +9,7 @@ from django.db import transaction
 
 import jobs
 from operations import mirror, order, payloads, running, states, verify
-from operations.clients import Erp
+from operations.clients import Client
 from operations.errors import ErpRefused, ErpUnreadable, SessionEnded
 from operations.models import Operation, Phase
 from operations.progress import Progress
@@ -42,7 +42,7 @@ def run(ctx: jobs.Context, task: payloads.Task) -> dict[str, Any]:
     return result
 
 
-def _save(ctx: jobs.Context, row: Operation, data: payloads.Data, erp: Erp) -> None:
+def _save(ctx: jobs.Context, row: Operation, data: payloads.Data, erp: Client) -> None:
     """Make the write, unless it turns out to have happened; the ERP then has it."""
     body = data.as_json()
     if isinstance(data, payloads.EditOrder) and data.version is None:
@@ -72,7 +72,7 @@ def _save(ctx: jobs.Context, row: Operation, data: payloads.Data, erp: Erp) -> N
         )
 
 
-def probe(erp: Erp, reference: str) -> Any:
+def probe(erp: Client, reference: str) -> Any:
     """Ask the ERP whether it has the write with this reference."""
     try:
         found = erp.find(reference)
@@ -83,7 +83,7 @@ def probe(erp: Erp, reference: str) -> Any:
     return jobs.effects.Happened({"id": found.id})
 
 
-def _read_back(row: Operation, data: payloads.Data, erp: Erp) -> dict[str, Any] | None:
+def _read_back(row: Operation, data: payloads.Data, erp: Client) -> dict[str, Any] | None:
     id = getattr(data, "orderId", "") or getattr(data, "customerProfile", "") or row.erp_id
     return erp.read(verify.what_of(row), id)
 

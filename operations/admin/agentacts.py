@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from jobs import flow
 from jobs.admin import Act, Reason, Words, principal
 from operations import verbs
-from operations.models import Agent, Login
+from operations.models import Agent, ClientKind, Login
 from operations.table import SERVICE_ACCOUNT, SYNCS
 
 
@@ -30,6 +30,19 @@ class LoginForm(Reason):
     }
 
 
+CLIENT = Words(
+    gettext_lazy("Client"),
+    gettext_lazy("A browser needs Chromium, and the extra operations-browser, on the workers."),
+    choices=lambda form: dict(ClientKind.choices),
+)
+
+
+class ClientForm(Reason):
+    """Form to choose how the ERP is reached."""
+
+    words = {"client": CLIENT}
+
+
 class CreateForm(LoginForm):
     """Form for a new agent."""
 
@@ -39,6 +52,7 @@ class CreateForm(LoginForm):
             gettext_lazy("Small letters, digits and hyphens. It never changes."),
         ),
         **LoginForm.words,
+        "client": CLIENT,
     }
 
 
@@ -125,6 +139,11 @@ ACTS = (
     Act("change-login", gettext_lazy("Change the login…"), form=LoginForm,
         verb="agent.change_login", consequences=lambda r, a: [
             _("What waits for a login that the ERP accepts continues by itself."),
+        ]),
+    Act("choose-client", gettext_lazy("Choose the client…"), form=ClientForm,
+        verb="agent.choose_client", done=gettext_lazy("The client is stored."),
+        consequences=lambda r, a: [
+            _("What runs is finished as it began; the next attempt uses the new client."),
         ]),
     Act("link-user", gettext_lazy("Choose the user…"), form=UserForm, verb="agent.link_user",
         done=gettext_lazy("The user is stored."), consequences=lambda r, a: [

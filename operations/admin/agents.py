@@ -81,6 +81,7 @@ class AgentAdmin(OfAgents):
             *super().facts(request, row),
             (_("User"), row.user or "—"),
             (_("Login of the ERP"), row.erp_login),
+            (_("Client"), row.get_client_display()),
             (_("Tested"), tested),
         ]
 

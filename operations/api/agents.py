@@ -26,6 +26,7 @@ class ErpAgentOut(Schema):
     """An agent: what runs, what waits, and whether anything is in the way."""
 
     key: str
+    client: Literal["http", "browser"]
     login: Literal["untested", "good", "refused", "testing"]
     active: bool
     paused: str
@@ -56,7 +57,8 @@ def shown_agents(agents: list[Agent], operations: QuerySet[Operation]) -> list[d
     )
     return [
         {
-            "key": agent.pk, "login": agent.login, "active": agent.is_active,
+            "key": agent.pk, "client": agent.client,
+            "login": agent.login, "active": agent.is_active,
             "paused": paused.get(f"key:agent:{agent.pk}", ""),
             "circuit": circuits.get(f"erp:{agent.pk}", "closed"),
             "running": running.get(agent.pk, ""), "waiting": waiting.get(agent.pk, 0),

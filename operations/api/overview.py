@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from ninja import Schema
 
@@ -15,9 +15,11 @@ from operations.api.agents import MOST, ErpAgentOut, shown_agents
 from operations.api.scope import visible
 from operations.api.section import section
 from operations.api.shown import OperationOut, shown
+from operations.clients.chromium import MOST as MOST_CONTEXTS
 from operations.clock import now
-from operations.models import Agent, Phase
+from operations.models import Agent, Operation, Phase
 from operations.permissions import within
+from operations.services.browsers import browsers_of
 from operations.services.syncs import Standing, standings
 from operations.table import OPERATIONS, SYNCS
 from operations.verbs import VIEW_OPERATION
@@ -54,11 +56,20 @@ class ErpSyncOut(Schema):
     pausedUntil: datetime | None
 
 
+class ErpBrowsersOut(Schema):
+    """The browsers of all workers that agents use now."""
+
+    browsers: int
+    activeContexts: int
+    maxContexts: int
+
+
 class OperationDashboardOut(Schema):
     """What goes on."""
 
     queue: OperationStatsOut
     activeJobs: list[OperationOut]
+    browserPool: ErpBrowsersOut
     agentStatus: list[ErpAgentOut]
     syncSchedule: list[ErpSyncOut]
     recentHistory: list[OperationOut]
@@ -86,9 +97,19 @@ def operation_dashboard(request: HttpRequest) -> Any:
     return {
         "queue": _stats(request),
         "activeJobs": [shown(row) for row in active],
+        "browserPool": _browsers(rows),
         "agentStatus": shown_agents(agents, rows),
         "syncSchedule": [_sync(one) for one in standings(agents)] if syncing else [],
         "recentHistory": [shown(row) for row in ended],
+    }
+
+
+def _browsers(rows: QuerySet[Operation]) -> dict[str, int]:
+    browsers, contexts = browsers_of(rows)
+    return {
+        "browsers": browsers,
+        "activeContexts": contexts,
+        "maxContexts": browsers * MOST_CONTEXTS,
     }
 
 
@@ -117,8 +138,10 @@ def _stats(request: HttpRequest) -> dict[str, int]:
     )  # fmt: skip
     return {
         "waiting": open_.get("queued", 0),
-        "delayed": waiting.filter(pk__in=later.values("pk")).count(),
-        "prioritized": waiting.exclude(type__in=[one.type for one in SYNCS]).count(),
+        **waiting.aggregate(
+            delayed=Count("pk", filter=Q(pk__in=later.values("pk"))),
+            prioritized=Count("pk", filter=~Q(type__in=[one.type for one in SYNCS])),
+        ),
         "active": open_.get("in_progress", 0) + open_.get("erp_save_done", 0),
         "completed": ended.get("completed", 0), "failed": ended.get("failed", 0),
         "cancelled": ended.get("cancelled", 0), "inDoubt": open_.get("in_doubt", 0),

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from jobs import http
+from operations.clients.contract import Found, error_of, id_of
 from operations.config import settings
-from operations.errors import (
-    ErpRefused,
-    ErpUnreachable,
-    ErpUnreadable,
-    LoginRefused,
-    SessionEnded,
-)
+from operations.errors import ErpRefused, ErpUnreachable, ErpUnreadable
 from operations.models import Agent
-
-REFUSALS = frozenset(
-    {
-        "unknown_article", "unknown_customer", "unknown_order", "order_closed", "conflict",
-        "unknown_document", "not_found",
-    }
-)  # fmt: skip
-"""Codes by which the ERP says that it did nothing."""
-AWAY = (500, 502, 503, 504)
-LONGEST_ID = 80
-ANSWER_LIMIT = 1024 * 1024
-DOCUMENT_LIMIT = 20 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search for a reference has found."""
-
-    id: str
 
 
 class Erp:
@@ -51,11 +25,7 @@ class Erp:
         self._is_ended = self._is_writing = False
 
     def end(self, reason: str) -> None:
-        """End the call under way, from another thread, and refuse every later one.
-
-        A write is answered soon, and what became of it is better known than guessed: only one
-        whose attempt is over anyway is ended.
-        """
+        """End the call under way; a write that is cancelled is awaited."""
         if self._is_writing and reason in ("cancelled", "shutdown"):
             return
         self._is_ended = True
@@ -74,13 +44,13 @@ class Erp:
         answer = self._call("GET", f"/find?reference={quote(reference)}")
         if answer.get("found") is False:
             return None
-        return Found(_id(answer))
+        return Found(id_of(answer))
 
     def write(self, type: str, reference: str, data: dict[str, Any]) -> str:
         """Carry out a write and return the id of what it has made or changed."""
         self._is_writing = True
         try:
-            return _id(
+            return id_of(
                 self._call("POST", f"/operations/{type}", {"reference": reference, "data": data})
             )
         finally:
@@ -155,43 +125,19 @@ def _json(content: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _id(answer: dict[str, Any]) -> str:
-    id = answer.get("id")
-    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID or not id.isprintable():
-        raise ErpUnreadable("no_id")
-    return id
-
-
 def _error(status: int, content: bytes) -> Exception:
     said = _json(content) or {}
-    code, words = str(said.get("code", "")), str(said.get("message", ""))[:2000]
-    if status == 401 and code == "login_refused":
-        return LoginRefused(code, words)
-    if status == 401 and code == "session_ended":
-        return SessionEnded(code, words)
-    if status in AWAY:
-        return ErpUnreachable(f"status_{status}", words)
-    if 400 <= status < 500 and code in REFUSALS:
-        return ErpRefused(code, words)
-    return ErpUnreadable(f"status_{status}", words)
+    return error_of(status, str(said.get("code", "")), str(said.get("message", "")))
 
 
 @contextmanager
 def connect(
-    agent: Agent, seconds: float | None = None, limit: int = ANSWER_LIMIT,
-    ended: Callable[[], object] = lambda: None,
+    agent: Agent, seconds: float, limit: int, ended: Callable[[], object]
 ) -> Iterator[Erp]:  # fmt: skip
     """Open a connection for an agent; no call of it lasts longer than ``seconds``."""
-    found = settings()
-    total = min(found.CALL_TIMEOUT if seconds is None else seconds, 3600)
     headers = {"X-Login": agent.erp_login}
     with http.client(
-        base_url=found.ERP_URL, headers=headers, total=total, step=total,
+        base_url=settings().ERP_URL, headers=headers, total=seconds, step=seconds,
         max_bytes=limit,
     ) as client:  # fmt: skip
         yield Erp(client, agent.erp_login, ended)
-
-
-def sha256(content: bytes) -> str:
-    """Return the checksum of a document."""
-    return hashlib.sha256(content).hexdigest()

@@ -1,6 +1,6 @@
 """The rows that people ask about; they outlive their jobs."""
 
-from operations.models.agent import Agent, Login, SyncState
+from operations.models.agent import Agent, ClientKind, Login, SyncState
 from operations.models.document import Document
 from operations.models.mirror import (
     MIRROR,
@@ -18,7 +18,7 @@ from operations.models.operation import Operation, Phase, Step
 from operations.models.syncs import Outcome, SyncRun
 
 __all__ = [
-    "MIRROR", "Agent", "Customer", "Ddt", "Document", "Invoice", "Login", "Mirror", "Operation",
-    "Order", "OrderArticle", "OrderState", "Outcome", "Phase", "Price", "Product", "Step",
-    "SyncRun", "SyncState",
+    "MIRROR", "Agent", "ClientKind", "Customer", "Ddt", "Document", "Invoice", "Login", "Mirror",
+    "Operation", "Order", "OrderArticle", "OrderState", "Outcome", "Phase", "Price", "Product",
+    "Step", "SyncRun", "SyncState",
 ]  # fmt: skip

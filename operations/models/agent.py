@@ -24,6 +24,13 @@ class Login(models.TextChoices):
     TESTING = "testing", _("being tested")
 
 
+class ClientKind(models.TextChoices):
+    """How an agent's work reaches the ERP."""
+
+    HTTP = "http", _("JSON over HTTP")
+    BROWSER = "browser", _("pages in a browser")
+
+
 class Agent(models.Model):
     """A sales agent. The key never changes: jobs and tenants are named after it."""
 
@@ -39,6 +46,9 @@ class Agent(models.Model):
     )  # fmt: skip
     erp_login = models.CharField(_("login"), max_length=100)
     password = EncryptedTextField(_("password"))
+    client = models.CharField(
+        _("client"), max_length=10, choices=ClientKind.choices, default=ClientKind.HTTP
+    )
     login = models.CharField(
         _("login"), max_length=10, choices=Login.choices, default=Login.UNTESTED
     )

@@ -3,6 +3,7 @@
 from operations.verbs.agents import (
     activate,
     change_login,
+    choose_client,
     create_agent,
     link_user,
     pause,
@@ -27,6 +28,6 @@ from operations.verbs.runs import allow, reject
 __all__ = [
     "ACT_FOR_AGENTS", "CHANGE_AGENT", "DECIDE_DELETIONS", "PERMISSIONS", "VIEW_AGENT",
     "VIEW_MIRROR", "VIEW_OPERATION", "VIEW_RUN", "activate", "allow", "cancel", "change_login",
-    "create_agent", "link_user", "pause", "reject", "resolve", "resume", "retry", "stop",
-    "stop_type", "sync_now", "test_login",
+    "choose_client", "create_agent", "link_user", "pause", "reject", "resolve", "resume", "retry",
+    "stop", "stop_type", "sync_now", "test_login",
 ]  # fmt: skip

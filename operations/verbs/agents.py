@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -22,6 +22,10 @@ from operations.verbs.declared import ACT_FOR_AGENTS, AGENT, CHANGE_AGENT
 from operations.verbs.operations import cancel_all
 
 Password = Annotated[str, Field(description="the password of the ERP", max_length=200)]
+Client = Annotated[
+    Literal["http", "browser"],
+    Field(description="how the ERP is reached: JSON over HTTP, or its pages in a browser"),
+]
 ErpLogin = Annotated[str, Field(description="the login of the ERP", min_length=1, max_length=100)]
 
 
@@ -44,10 +48,13 @@ def create_agent(
     *,
     by: By,
     reason: str,
+    client: Client = "http",
 ) -> Agent:
     """Create an agent; its login is tested by its first operation, or on request."""
     with acting(create_agent, None, tenant=_tenant(key), by=by, reason=reason) as act:
-        made = Agent(key=key, tenant=_tenant(key), erp_login=erp_login, password=password)
+        made = Agent(
+            key=key, tenant=_tenant(key), erp_login=erp_login, password=password, client=client
+        )  # fmt: skip
         try:
             made.full_clean(exclude=["user", "tenant"])
         except ValidationError as error:
@@ -73,6 +80,15 @@ def change_login(
             flow.resume(
                 running.key_scope(agent.pk), by="operations", reason="the login was changed"
             )
+
+
+@verb("agent.choose_client", on=AGENT, permission=CHANGE_AGENT, group="administrator")
+def choose_client(agent_key: str, client: Client, *, by: By, reason: str) -> None:
+    """Reach the ERP in another way for an agent, from its next attempt on."""
+    with acting(choose_client, agent_key, tenant=_tenant(agent_key), by=by, reason=reason) as act:
+        agent = _agent(agent_key)
+        act.changed({"client": agent.client}, {"client": client})
+        Agent.objects.filter(pk=agent.pk).update(client=client)
 
 
 @verb("agent.link_user", on=AGENT, permission=CHANGE_AGENT, group="administrator")

@@ -46,6 +46,7 @@ MORE: Mapping[str, dict[str, Any]] = {
     "operation_enqueue": {"type": "submit-order", "data": erp.order("P-2"), "agent": "ada"},
     "agent_create": {"key": "eve", "erp_login": "eve", "password": "secret"},
     "agent_sync_now": {"type": "sync-orders"},
+    "agent_choose_client": {"client": "http"},
     "agent_link_user": {"username": ""},
     "operation_stop_type": {"type": "submit-order"},
     "operation_resolve": {"how": "recheck"},

@@ -54,7 +54,7 @@ class Office:
 
     def __init__(self, fleet: Fleet, stage: Stage, folder: Path) -> None:
         self.fleet, self.stage, self.folder = fleet, stage, folder
-        self.erp = Erp(folder / "erp")
+        self.erp, self.client = Erp(folder / "erp"), "http"
         self.jobs: dict[str, Any] = {
             **STEADY, "HTTP_ALLOW": ["127.0.0.0/8"],
             "BLOBS": {"STORE": "local", "ROOT": str(folder / "blobs")},
@@ -91,7 +91,7 @@ class Office:
 
     def ask(self, *wanted: Wanted) -> list[str]:
         """The ids of new operations: agent, type and data of each."""
-        made = self.tell({"ask": wanted})
+        made = self.tell({"ask": wanted, "client": self.client})
         assert isinstance(made, list), made
         return made
 

@@ -21,7 +21,7 @@ def answer(request: dict[str, Any]) -> Any:
             made = []
             for agent, type, data in request["ask"]:
                 if not Agent.objects.filter(pk=agent).exists():
-                    factories.agent(agent)
+                    factories.agent(agent, client=request["client"])
                 made.append(str(factories.ask(type, data, agent).pk))
             return made
         verb = getattr(verbs, request["verb"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.test.utils import CaptureQueriesContext
@@ -15,6 +16,7 @@ from jobs.principals import every_permission
 from jobs.testing import freeze_clock, run_jobs
 from operations import states, verbs
 from operations.clock import now
+from operations.errors import ErpUnreachable
 from operations.models import Agent, Login, Operation, Phase, SyncState
 from tests.api.conftest import Caller, fresh_counts  # noqa: F401 - a fixture
 from tests.operations.factories import agent as new_agent
@@ -40,6 +42,7 @@ def test_an_empty_board_has_all_its_parts(office: Caller) -> None:
             "waiting": 0, "delayed": 0, "prioritized": 0, "active": 0, "completed": 0,
             "failed": 0, "cancelled": 0, "inDoubt": 0,
         },
+        "browserPool": {"browsers": 0, "activeContexts": 0, "maxContexts": 0},
         "activeJobs": [], "agentStatus": [], "syncSchedule": [], "recentHistory": [],
     }  # fmt: skip
 
@@ -204,3 +207,21 @@ def _state() -> list[Any]:
         list(Operation.objects.order_by("pk").values_list("pk", "phase", "error_code", "ended_at")),
         list(Agent.objects.order_by("pk").values_list("pk", "login", "erp_login", "is_active")),
     ]
+
+
+def test_the_board_counts_browsers_and_contexts(office: Caller, agent: Agent, erp: Erp) -> None:
+    new_agent("bea", client="browser")
+    seen: list[Any] = []
+    erp.script("ada", "slow_export")
+    erp.script("bea", "slow_export")
+    for key in ("ada", "bea"):
+        ask("sync-customers", {}, agent=key)
+
+    def look(*given: Any) -> Any:
+        seen.append(board(office)["browserPool"])
+        raise ErpUnreachable("unreachable")
+
+    with patch("operations.clients.connect", look):
+        run_jobs(["erp-sync"])
+    assert {"browsers": 0, "activeContexts": 0, "maxContexts": 0} in seen
+    assert {"browsers": 1, "activeContexts": 1, "maxContexts": 8} in seen

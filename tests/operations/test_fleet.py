@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 STEPS = [
     (f"operations.{step}", when)
     for step in (
-        "running.begin", "running.login", "clients.erp._id", "writes._save", "writes._read_back",
+        "running.begin", "running.login", "clients.erp.id_of", "writes._save", "writes._read_back",
         "writes._compare", "writes._finish",
     )
     for when in ("before", "after")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 NAMES = (
     "operations_oldest_write_seconds", "operations_waiting", "operations_in_doubt",
     "operations_mismatches", "operations_held_runs", "operations_refused_logins",
-    "operations_sync_staleness", "operations_circuits_open",
+    "operations_sync_staleness", "operations_circuits_open", "operations_browser_contexts",
 )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""The stand-in over HTTP: JSON, PDFs and exports; faults are scripted at ``POST /faults``."""
+"""The stand-in over HTTP: JSON, PDFs and exports, and the same by pages below ``/ui``.
+
+Faults are scripted at ``POST /faults``.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,20 @@ import ssl
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from config.standins.erp import pages
 from config.standins.erp.state import Refusal, State
 from config.standins.serving import Server
 
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+HTML = "text/html; charset=utf-8"
+ELSEWHERE = (("Location", "http://elsewhere.test/login"),)
 HANGS = 60
 """Seconds after which a call that hangs is answered after all."""
 FAULTS = (
@@ -28,7 +35,7 @@ FAULTS = (
     "empty", "wrong_trailer", "changed_columns", "duplicated", "bad_row", "slow_export",
     "one_line", "html_as_pdf", "wrong_total", "expire_session", "hang_write", "hang_after_save",
     "hang_read", "hang_export", "drop_read", "cannot_search",
-    "redirect_login",
+    "redirect_login", "half_page", "changed_page", "strange_page",
 )  # fmt: skip
 
 
@@ -89,6 +96,7 @@ class Erp:
 
 class _Handler(BaseHTTPRequestHandler):
     erp: Erp
+    is_page = False
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -99,14 +107,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
-        self._serve(json.loads(self.rfile.read(length) or b"{}"))
+        content = self.rfile.read(length)
+        path = urlsplit(self.path).path
+        if path.startswith("/ui/"):
+            self._serve(pages.parsed(path.rpartition("/")[2], content))
+        else:
+            self._serve(json.loads(content or b"{}"))
 
     def _serve(self, body: dict[str, Any]) -> None:
         url = urlsplit(self.path)
         parts = url.path.strip("/").split("/")
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        agent = str(body.get("login") or self.headers.get("X-Login") or "")
-        session = self.headers.get("X-Session", "")
+        cookies = SimpleCookie(self.headers.get("Cookie", ""))
+        known = {name: cookie.value for name, cookie in cookies.items()}
+        agent = str(
+            body.get("login") or self.headers.get("X-Login") or unquote(known.get("login", ""))
+        )
+        session = self.headers.get("X-Session") or known.get("session", "")
+        self.is_page = parts[0] == "ui" and len(parts) > 1
+        self.what = parts[1] if self.is_page else parts[0]
+        if self.is_page:
+            parts = parts[1:]
         self.erp.calls[parts[0]] += 1
         try:
             if parts[0] == "faults":
@@ -116,6 +137,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._json({"log": self.erp.book.log})
             if self.erp.is_down:
                 return self._json({"code": "maintenance"}, 503)
+            if parts[0] == "favicon.ico":
+                return self._send(b"", "image/x-icon")
+            if parts[0] == "login" and self.is_page and self.command == "GET":
+                return self._send(pages.login(), HTML)
             if parts[0] == "login":
                 return self._login(agent, str(body.get("password", "")))
             with self.erp.book.call(agent, parts[0], session):
@@ -133,13 +158,32 @@ class _Handler(BaseHTTPRequestHandler):
         if self.erp.meets(agent, "hang_login"):
             self._hang()
         if self.erp.meets(agent, "redirect_login"):
-            return self._send(b"", "text/html", 302, {"Location": "http://elsewhere.test/login"})
-        self._json({"session": self.erp.book.login(agent, password)})
+            return self._send(b"", "text/html", 302, ELSEWHERE)
+        made = self.erp.book.login(agent, password)
+        if not self.is_page:
+            return self._json({"session": made})
+        cookies = {"session": made, "login": quote(agent)}
+        headers = [("Set-Cookie", f"{n}={v}; Path=/; HttpOnly") for n, v in cookies.items()]
+        return self._send(pages.page("home"), HTML, 200, headers)
 
     def _answer(
         self, agent: str, parts: list[str], query: dict[str, str], body: dict[str, Any]
     ) -> None:
         what, rest = parts[0], parts[1:]
+        if self.is_page:
+            fault = self.erp.meets(agent, "half_page", "changed_page", "strange_page")
+            if fault == "half_page":
+                return self._send(pages.page("home")[:-90], HTML)
+            if fault == "strange_page":
+                return self._send(pages.page("home"), HTML)
+            if what in ("documents", "exports"):
+                if what == "documents":
+                    self.erp.book.document(*rest)
+                return self._send(pages.download("/" + "/".join(parts)), HTML)
+            if what == "operations" and self.command == "GET":
+                without = "reference" if fault == "changed_page" else ""
+                lines = int(query.get("lines", "0"))
+                return self._send(pages.form(rest[0], lines, without), HTML)
         if what in ("orders", "customers", "documents") and self.erp.meets(agent, "hang_read"):
             self._hang()
         if what in ("orders", "customers") and self.erp.meets(agent, "drop_read"):
@@ -176,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "garbage":
             return self._send(b"<html>Errore", "text/html")
         if fault == "redirect":
-            return self._send(b"", "text/html", 302, {"Location": "http://elsewhere.test/login"})
+            return self._send(b"", "text/html", 302, ELSEWHERE)
         if fault == "slow_write":
             time.sleep(self.erp.slow)
         if fault == "hang_write" and not self._hang():
@@ -193,9 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._json({} if fault == "no_id" else {"id": id})
 
     def _document(self, agent: str, kind: str, order: str, number: str) -> None:
-        found = self.erp.book.read({"ddt": "ddt", "invoice": "invoices"}[kind], number)
-        if found is None or found["orderId"] != order:
-            return self._json({"code": "unknown_document"}, 404)
+        self.erp.book.document(kind, order, number)
         if self.erp.meets(agent, "html_as_pdf"):
             return self._send(b"<html>Login</html>", "application/pdf")
         return self._send(PDF, "application/pdf")
@@ -234,14 +276,19 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def _json(self, answer: dict[str, Any], status: int = 200) -> None:
+        if self.is_page:
+            if status == 200:
+                return self._send(pages.result(self.what, answer), HTML)
+            made = pages.refused(str(answer["code"]), str(answer.get("message", "")))
+            return self._send(made, HTML, status)
         self._send(json.dumps(answer).encode(), "application/json", status)
 
     def _send(
-        self, body: bytes, kind: str, status: int = 200, headers: dict[str, str] | None = None
+        self, body: bytes, kind: str, status: int = 200, headers: Iterable[tuple[str, str]] = ()
     ) -> None:
         try:
             self.send_response(status)
-            for name, value in {"Content-Type": kind, **(headers or {})}.items():
+            for name, value in (("Content-Type", kind), *headers):
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -194,6 +194,12 @@ class State:
             found = self.data[what].get(id)
             return None if found is None else {"id": id, **found}
 
+    def document(self, kind: str, order: str, number: str) -> None:
+        """Refuse a document that the order does not have."""
+        found = self.read({"ddt": "ddt", "invoice": "invoices"}[kind], number)
+        if found is None or found["orderId"] != order:
+            raise Refusal("unknown_document", 404)
+
     def rows(self, type: str) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and the rows of an export."""
         with self.lock:
