@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import suppress
 from importlib import import_module
+from ipaddress import ip_address
 from typing import Any
 
 from django.apps import apps
@@ -39,6 +40,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="[HOST:]PORT",
         help="where to listen (default: 127.0.0.1:8000)",
     )
+    parser.add_argument(
+        "--allow-debug",
+        action="store_true",
+        help="serve other machines although DEBUG is on, which shows them code and settings",
+    )
 
 
 def application() -> str:
@@ -50,6 +56,13 @@ def application() -> str:
     raise ConfigError(
         f"the web server needs the setting ASGI_APPLICATION, such as '{package}.asgi.application'"
     )
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether only this machine can connect to the host."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def served(name: str) -> Any:
@@ -70,6 +83,13 @@ def run(options: Options) -> int:
 
     from jobs.cli import protocols
 
+    host, _, port = options["address"].rpartition(":")
+    host = host.strip("[]")
+    if settings.DEBUG and not options["allow_debug"] and not is_this_machine(host):
+        raise ConfigError(
+            f"DEBUG is on, and {host} can be reached by other machines, which would see code and "
+            "settings on every error page; set DEBUG = False, or add --allow-debug"
+        )
     app = served(application())
     # What is there by now stays: looking through it for garbage would stop everybody for a while.
     gc.collect()
@@ -77,17 +97,17 @@ def run(options: Options) -> int:
     # Requests that wait for the database take turns with those that compute: each turn costs this
     # much.
     sys.setswitchinterval(SWITCH)
-    host, _, port = options["address"].rpartition(":")
     try:
         uvicorn.run(
             app,
-            host=host.strip("[]"),
+            host=host,
             port=int(port),
             http=protocols.Http,  # httptools would take headers without an end
             ws=protocols.Socket,
             ws_per_message_deflate=False,  # each client would have a compressor, for the same words
             ws_max_size=4096,  # clients have nothing to say
             lifespan="off",
+            proxy_headers=False,  # API_PROXIES says whose addresses are believed
             access_log=False,
             log_level="warning",
             timeout_graceful_shutdown=GRACE,

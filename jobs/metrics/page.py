@@ -21,7 +21,10 @@ from jobs.metrics.numbers import Durations, Number
 
 CACHE_SECONDS = 2.0
 """So long the numbers are served again without asking the database."""
-_FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_VIA")
+_FORWARDED = (
+    *("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO"),
+    *("HTTP_X_REAL_IP", "HTTP_VIA"),
+)
 _lock = threading.Lock()
 _told: tuple[float, bytes] | None = None
 

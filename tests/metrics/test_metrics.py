@@ -80,6 +80,7 @@ def test_this_machine_may_read(client: Client, address: str) -> None:
         {"REMOTE_ADDR": "127.0.0.1.evil.example"},
         {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "10.0.0.1"},
         {"REMOTE_ADDR": "127.0.0.1", "HTTP_FORWARDED": "for=10.0.0.1"},
+        {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_PROTO": "https"},
     ],
 )
 def test_nobody_else_sees_that_there_is_a_page(client: Client, more: dict[str, Any]) -> None:
