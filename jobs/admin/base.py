@@ -88,8 +88,8 @@ class PlatformAdmin(Acting, ModelAdmin):
         return self.has_view_permission(request)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
-        """For the stock pages; what has no table has no rows."""
-        return super().get_object(request, object_id, from_field) if self.opts.managed else None
+        """Return the row for the stock pages, which would otherwise find it out of scope, too."""
+        return self.find(request, object_id)
 
     # ---- data, which subclasses add
 

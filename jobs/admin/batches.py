@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.admin import bulks, charts, tables
-from jobs.admin.access import missing, visible
+from jobs.admin.access import missing, principal, visible
 from jobs.admin.actions import Act, NoteForm
 from jobs.admin.base import PlatformAdmin, as_uuid
 from jobs.admin.charts import Part
@@ -29,11 +29,15 @@ from jobs.operate.shown import public_data
 FAILED_SHOWN = 10
 
 
-def bar(batch: Batch) -> dict[str, Any]:
-    """The stacked bar of a batch, from its own counters, and its numbers in words.
+def bar(batch: Batch, *, is_counted: bool = True) -> dict[str, Any]:
+    """Return the stacked bar of a batch, from its own counters, and its numbers in words.
 
     While it is filled nobody knows how many there will be, and no bar can show a share of them.
+    Users who may see only some of its jobs get no numbers.
     """
+    if not is_counted:
+        words = _("not counted: some of its jobs may be in queues that you cannot see")
+        return {"svg": "", "words": words, "done": 0, "parts": [], "failed": None}
     parts = [
         Part(_("succeeded"), batch.succeeded, "green"),
         Part(_("failed"), batch.failed, "red"),
@@ -52,6 +56,7 @@ def bar(batch: Batch) -> dict[str, Any]:
         "words": words,
         "done": done,
         "parts": parts,
+        "failed": batch.failed,
     }
 
 
@@ -115,10 +120,12 @@ class BatchAdmin(PlatformAdmin):
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         rows = Batch.objects.using(sql.alias()).defer("callbacks", "called")
         found = tables.page(request, visible(request, rows, queue=None), "-created_at", "-id")
+        counted = principal(request).scope.queues is None
         listed = [
-            {"batch": b, "url": self.page_url(b.pk), "state": _state(b), **bar(b)}
+            {"batch": b, "url": self.page_url(b.pk), "state": _state(b),
+             **bar(b, is_counted=counted)}
             for b in found["rows"]
-        ]
+        ]  # fmt: skip
         return {
             **found,
             "rows": listed,
@@ -147,8 +154,9 @@ def _state(batch: Batch) -> str:
 
 def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
     """How far the batch is; what failed, by cause and one by one."""
-    now = batches.progress(batch.pk)
-    shown = bar(batch)
+    counted = batches.lies_within(batch.pk, principal(request).scope)
+    now = batches.progress(batch.pk) if counted else None
+    shown = bar(batch, is_counted=counted)
     percent = int(100 * shown["done"] / batch.total) if batch.total else 0
     failed = visible(
         request,
@@ -167,15 +175,16 @@ def page_data(request: HttpRequest, site: str, batch: Batch) -> dict[str, Any]:
         "state": _state(batch),
         "final": batch.state == "done",
         "percent": 100 if batch.state == "done" else percent,
-        "say": f"{percent // 10 * 10}%",
+        "say": f"{percent // 10 * 10}%" if counted else "",
         "bar": shown,
-        "legend": charts.legend(_legend(shown, batch.total or now.total)),
-        "so_far": now.total if batch.total is None else None,
-        "rate": _rough(now.rate * 60),
-        "eta": duration(_rough(now.eta)) if now.eta is not None else "",
+        "counted": counted,
+        "legend": charts.legend(_legend(shown, batch.total or now.total)) if now else "",
+        "so_far": now.total if now and batch.total is None else None,
+        "rate": _rough(now.rate * 60) if now else 0,
+        "eta": duration(_rough(now.eta)) if now and now.eta is not None else "",
         "took": duration((batch.finished_at - batch.created_at).total_seconds())
         if batch.finished_at else "",
-        "causes": list(now.causes.items()),
+        "causes": list(now.causes.items()) if now else [],
         "failed": [
             {"job": j, "url": reverse(f"{site}:jobs_job_change", args=[j.pk])}
             for j in failed.order_by("-finished_at")[:FAILED_SHOWN]

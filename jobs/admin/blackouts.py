@@ -24,7 +24,7 @@ from jobs.admin.components import Capped
 from jobs.admin.copying import api, cli
 from jobs.admin.fields import SCOPE, Words
 from jobs.models import Blackout
-from jobs.operate import blackouts
+from jobs.operate import blackouts, sight
 
 DAYS = (gettext_lazy("Mon"), gettext_lazy("Tue"), gettext_lazy("Wed"), gettext_lazy("Thu"),
         gettext_lazy("Fri"), gettext_lazy("Sat"), gettext_lazy("Sun"))  # fmt: skip
@@ -125,14 +125,12 @@ class BlackoutAdmin(PlatformAdmin):
         return next((w for w, _p in self._weeks(request) if str(w.pk) == key), None)
 
     def _weeks(self, request: HttpRequest) -> list[tuple[Blackout, blackouts.Preview]]:
-        scope = principal(request).scope
-        found = []
-        for row, preview in blackouts.week():
-            what, _colon, name = row.scope.partition(":")
-            place = {"queue": (None, name), "tenant": (name, None)}.get(what, (None, None))
-            if scope.is_everything or (place != (None, None) and scope.covers(*place)):
-                found.append((row, preview))
-        return found
+        who = principal(request)
+        return [
+            (row, preview)
+            for row, preview in blackouts.week()
+            if sight.is_visible(who, "scope", row.scope)
+        ]
 
     def _data(self, request: HttpRequest, weeks: Any) -> dict[str, Any]:
         rows = [

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.admin.access import principal
+from jobs.admin.access import missing, principal
 from jobs.admin.actions import Act, Reason
 from jobs.admin.base import as_uuid
 from jobs.admin.components import pretty, time_tag
@@ -22,6 +22,7 @@ from jobs.admin.plain import Column, Fact, PlainAdmin, Tab, job_link, moment
 from jobs.admin.words import LOOKS
 from jobs.models import Effect
 from jobs.operate import doubts
+from jobs.operate.permissions import VIEW_PAYLOAD
 from jobs.operate.shown import public_data
 from jobs.templatetags.jobs_admin import jd_short
 
@@ -134,5 +135,7 @@ class EffectAdmin(PlainAdmin):
         )
 
     def parts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, str]]:
+        if why_not := missing(request, VIEW_PAYLOAD):
+            return [(_("Request"), why_not)]
         shown = [(_("Request"), row.request), (_("Answer"), row.outcome)]
         return [(label, pretty(public_data(value))) for label, value in shown if value is not None]

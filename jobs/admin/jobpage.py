@@ -52,7 +52,7 @@ def build(request: HttpRequest, site: str, job: Job) -> dict[str, Any]:
         "why": [] if final and why.codes == QUIET_CODES else [shown(site, r) for r in why.reasons],
         "why_title": _("How it ended") if final else _("Where it is and why"),
         "steps": _steps(job),
-        "progress": _progress(job),
+        "progress": _progress(job, sees),
         "waterfall": _waterfall(job, attempts),
         "attempts": [_attempt(a, n == 0) for n, a in enumerate(attempts)],
         "more_attempts": job.attempt > len(attempts) and job.attempt > 1,
@@ -104,13 +104,13 @@ def _steps(job: Job) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _progress(job: Job) -> dict[str, Any] | None:
-    data = job.progress
+def _progress(job: Job, sees: bool) -> dict[str, Any] | None:
+    data = public_data(job.progress)
     if not isinstance(data, dict) or not isinstance(data.get("done"), int | float):
         return None
     total = data.get("total") if isinstance(data.get("total"), int | float) else None
     return {"meter": charts.meter(data["done"], total), "done": data["done"], "total": total,
-            "note": str(data.get("note") or "")}  # fmt: skip
+            "note": str(data.get("note") or "") if sees else ""}  # fmt: skip
 
 
 def _waterfall(job: Job, attempts: list[Any]) -> SafeString:

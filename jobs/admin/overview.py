@@ -149,8 +149,10 @@ def _batches(request: HttpRequest, site: str) -> list[dict[str, Any]]:
         request, Batch.objects.using(sql.alias()).defer("callbacks", "called"), queue=None
     )
     recent = list(rows.order_by("-created_at", "-id")[:50])
+    counted = principal(request).scope.queues is None
     return [
-        {"batch": b, "url": reverse(f"{site}:jobs_batch_change", args=[b.pk]), **bar(b)}
+        {"batch": b, "url": reverse(f"{site}:jobs_batch_change", args=[b.pk]),
+         **bar(b, is_counted=counted)}
         for b in recent
         if b.state != "done"
-    ][:6]
+    ][:6]  # fmt: skip
