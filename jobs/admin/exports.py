@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,8 @@ from jobs.operate import exports
 from jobs.operate.permissions import RUN_BULK
 
 FORMATS = {"csv": "text/csv", "jsonl": "application/jsonl"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"(^|[;,\t\r\n])(?=[=+\-@\t\r＝＋－＠])")  # noqa: RUF001
+"""Where a spreadsheet would begin a formula: in a cell, whichever character it splits lines at."""
 
 
 class ExportForm(Reason):
@@ -71,7 +73,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list):
         value = " ".join(map(str, value))
     text = _plain(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+    return _FORMULA.sub(r"\1'", text) if isinstance(value, str) else text
 
 
 def _plain(value: Any) -> str:

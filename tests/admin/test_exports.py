@@ -39,10 +39,11 @@ def test_a_query_becomes_a_file_and_is_written_down(admin_client: Client) -> Non
 
 
 def test_what_a_spreadsheet_would_calculate_stays_text(admin_client: Client) -> None:
-    made = jobs.enqueue(Noop()).id
-    Job.objects.filter(pk=made).update(error="=HYPERLINK(1)")
+    made = jobs.enqueue(Noop(), tags=["x;=cmd|' /C calc'!A0;y"]).id
+    Job.objects.filter(pk=made).update(error="=HYPERLINK(1)\n-2\t@SUM(1);＋3")  # noqa: RUF001
     text = b"".join(post(admin_client, format="csv").streaming_content).decode()
-    assert ",'=HYPERLINK(1)," in text
+    assert "'=HYPERLINK(1)\n'-2\t'@SUM(1);'＋3" in text  # noqa: RUF001
+    assert "x;'=cmd|' /C calc'!A0;y" in text
 
 
 def test_it_is_capped_and_keeps_to_the_scope() -> None:
