@@ -11,7 +11,10 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 
+from jobs.admin.login import AccountForm
+
 login = LoginView.as_view(
+    authentication_form=AccountForm,
     template_name="admin/login.html",
     redirect_authenticated_user=True,
     extra_context={"title": _("Log in"), "site_header": "Jobdesk", "site_title": "Jobdesk"},

@@ -15,11 +15,14 @@ from typing import Any
 from channels.consumer import AsyncConsumer
 from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
+from django.http import HttpRequest
 
+from jobs.api import throttle
+from jobs.api.problem import Problem
 from jobs.realtime.access import principal_of, request_of
 from jobs.realtime.answers import TROUBLES, answer
 from jobs.realtime.channels import Channel
-from jobs.realtime.hub import hub
+from jobs.realtime.hub import TooManyOfOne, hub
 from jobs.realtime.questions import Question, View, question
 from jobs.realtime.refusals import NobodyKnown
 from jobs.realtime.staying import Stay
@@ -88,11 +91,13 @@ class Events(AsyncConsumer):  # type: ignore[misc]
     def _asked(self, *, is_again: bool = False) -> Question | None:
         """Return what the client asks for; None if it is not authenticated."""
         request, channel = request_of(self.scope, is_again=is_again), self._channel
-        if channel is None:
-            who = principal_of(request)
-            return None if who is None else question(request.GET, who)
-        if (who := principal_of(request, channel.needs)) is None:
+        who = principal_of(request) if channel is None else principal_of(request, channel.needs)
+        if who is None:
+            if not is_again:
+                _count_refused(request)
             return None
+        if channel is None:
+            return question(request.GET, who)
         path = self.scope.get("url_route", {}).get("kwargs", {})
         return channel.question(request.GET, path, who)
 
@@ -100,3 +105,12 @@ class Events(AsyncConsumer):  # type: ignore[misc]
         with suppress(TimeoutError, OSError):  # a client that takes nothing gets nothing
             async with asyncio.timeout(STALL):
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def _count_refused(request: HttpRequest) -> None:
+    """Count a failed login of this address; raise TooManyOfOne if there were too many."""
+    try:
+        throttle.check_refused(request)
+    except Problem:
+        raise TooManyOfOne("too many failed logins: come again later") from None
+    throttle.refuse(request)

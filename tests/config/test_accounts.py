@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+
+from tests.redis import forget_counts
 
 pytestmark = pytest.mark.django_db
 ANN = {"username": "ann", "password": "lighthouse"}
@@ -45,6 +49,22 @@ def test_the_staff_come_to_the_admin(ann: User) -> None:
     client = Client()
     client.force_login(ann)
     assert client.get("/").headers["Location"] == "/admin/"
+
+
+@pytest.mark.parametrize("page", ["/accounts/login/", "/admin/login/"])
+def test_passwords_cannot_be_guessed(ann: User, settings: Any, page: str) -> None:
+    """Even the right one is refused after too many wrong ones, elsewhere it is not."""
+    User.objects.update(is_staff=True)
+    settings.JOBS = {**settings.JOBS, "API_RATES": {"refused": "3/d"}}
+    forget_counts()
+    try:
+        for _ in range(3):
+            wrong = Client().post(page, {**ANN, "password": "wrong"}).content.decode()
+            assert "Too many failed logins" not in wrong and "enter" in wrong
+        assert "Too many failed logins" in Client().post(page, ANN).content.decode()
+        assert Client(REMOTE_ADDR="203.0.113.9").post(page, ANN).status_code == 302
+    finally:
+        forget_counts()
 
 
 def test_browsers_find_an_icon() -> None:

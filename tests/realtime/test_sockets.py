@@ -11,12 +11,14 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 
 from jobs.operate import apikeys
 from jobs.realtime import hub as hubs
 from jobs.realtime import sockets, staying, tickets
+from jobs.realtime.channels import Channel
 from jobs.realtime.hub import hub
+from tests.redis import forget_counts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,6 +61,34 @@ def closed_after(
     return asyncio.run(story())
 
 
+@pytest.mark.parametrize("where", ["", "app"])
+def test_failed_logins_are_counted(where: str) -> None:
+    forget_counts()
+    channel = Channel("a.board", topics=["a.*"]) if where else None
+
+    async def story() -> list[int]:
+        make: Any = ApplicationCommunicator
+        codes = []
+        for _ in range(5):
+            scope = {
+                "type": "websocket", "path": "/ws/events", "query_string": b"",
+                "client": ("203.0.113.9", 1), "headers": [(b"authorization", b"Bearer jd_live_x")],
+            }  # fmt: skip
+            socket = make(sockets.Events.as_asgi(channel=channel), scope)
+            await socket.send_input({"type": "websocket.connect"})
+            await socket.receive_output(5)
+            codes.append((await socket.receive_output(5))["code"])
+            await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+            await socket.wait(5)
+        return codes
+
+    try:
+        with override_settings(JOBS={**settings.JOBS, "API_RATES": {"refused": "3/d"}}):
+            assert asyncio.run(story()) == [4401] * 3 + [4429] * 2
+    finally:
+        forget_counts()
+
+
 def logged_in(client: Client) -> tuple[tuple[bytes, bytes], ...]:
     client.force_login(User.objects.create(username="ann"))
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
@@ -70,7 +100,7 @@ def logged_in(client: Client) -> tuple[tuple[bytes, bytes], ...]:
     [
         lambda client: client.logout(),
         lambda client: User.objects.update(is_active=False),
-        lambda client: User.objects.update(is_staff=True),
+        lambda client: User.objects.update(is_staff=True, is_superuser=True),
     ],
     ids=["logged out", "inactive", "sees something else"],
 )
