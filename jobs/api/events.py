@@ -108,7 +108,7 @@ _STREAM = {
     "/events", "event_list", needs="", answer=EventsOut, extra={"responses": _GONE | _LATER}
 )
 def event_list(request: HttpRequest, wanted: Query[EventPageIn]) -> Any:
-    """What happened after a position; a key needs view_job"""
+    """What happened after a position; API keys and staff need view_job"""
     from jobs.realtime import streams
 
     found, position = streams.page(_question(request, _listener(request)))
@@ -124,7 +124,7 @@ def event_stream(
     wanted: Query[WantedIn],
     last: str | None = Header(None, alias="Last-Event-ID", max_length=30),  # type: ignore[type-arg]
 ) -> Any:
-    """All events after a position, followed by live ones; an API key needs view_job"""
+    """All events after a position, followed by live ones; API keys and staff need view_job"""
     from jobs.realtime import access, streams
 
     if not isinstance(request, ASGIRequest):
@@ -133,7 +133,7 @@ def event_stream(
 
     def again() -> View | None:
         who = auth.again(request, access.request_again(request))
-        return _question(request, who, last).view if who and _may_listen(who) else None
+        return _question(request, who, last).view if who and questions.may_listen(who) else None
 
     try:
         return streams.stream(asked, again)
@@ -158,7 +158,7 @@ class TicketOut(Schema):
     "/events/ticket", "event_ticket", needs="", answer={201: TicketOut}, secret=("ticket",)
 )
 def event_ticket(request: HttpRequest, body: TicketIn | None = None) -> Any:
-    """A ticket for a page that can show nothing else; a key needs view_job"""
+    """A ticket for a page that can show nothing else; API keys and staff need view_job"""
     tenants = body.tenants if body else None
     for name in tenants or ():
         if wrong := label_problem(name):
@@ -175,15 +175,11 @@ def _question(request: HttpRequest, who: Principal, last: str | None = None) -> 
 
 
 def _listener(request: HttpRequest) -> Principal:
-    """Whoever asks: people may see what is theirs in any case, a key has to be allowed."""
+    """Return the caller; raise Denied unless events may be shown."""
     who = auth.who(request)
-    if not _may_listen(who):
+    if not questions.may_listen(who):
         raise Denied(questions.NEEDED)
     return who
-
-
-def _may_listen(who: Principal) -> bool:
-    return not who.key or who.may(questions.NEEDED)
 
 
 def _later(why: str) -> Problem:

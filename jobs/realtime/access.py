@@ -25,7 +25,7 @@ from jobs.api import auth, requests
 from jobs.operate import people
 from jobs.principals import Principal
 from jobs.realtime import tickets
-from jobs.realtime.questions import NEEDED
+from jobs.realtime.questions import NEEDED, may_listen
 from jobs.realtime.refusals import Refused
 
 Authenticator = Callable[[HttpRequest], Principal | None]
@@ -70,12 +70,12 @@ AUTHENTICATORS: list[Authenticator] = [by_key, by_ticket, by_session]
 def principal_of(request: HttpRequest, needs: str = NEEDED) -> Principal | None:
     """Return who is asking, or None where nobody knows.
 
-    Raises Refused, also for an API key, or a ticket of one, without the permission ``needs``.
+    Raises Refused, also for callers who need the permission ``needs`` and lack it.
     """
     for authenticator in AUTHENTICATORS:
         if (found := authenticator(request)) is not None:
-            if needs and found.key and not found.may(needs):
-                raise Refused(f"the key lacks the permission {needs!r}")
+            if not may_listen(found, needs):
+                raise Refused(f"the permission {needs!r} is missing")
             return found
     return None
 

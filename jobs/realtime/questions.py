@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("since", "topics", "tenant", "batch", "limit", "ticket")
 NEEDED = VIEW_JOB
-"""What an API key has to be allowed for live events; people see their own tenant's in any case."""
+"""What an API key, and whoever sees all tenants or is staff, has to be allowed for live events."""
 LONGEST = 2**63 - 1_000_000
 LIMIT = 1000
 """Events that one answer to a GET holds at most."""
@@ -29,6 +29,13 @@ MOST_OF_TENANT = 1000
 """Listeners of one tenant in a process, and those with tickets of one principal."""
 LONGEST_LIST = 2000
 """Characters of an option that names several topics or tenants."""
+
+
+def may_listen(who: Principal, needs: str = NEEDED) -> bool:
+    """Whether the caller may follow events: users who are not staff see those of their tenants."""
+    is_staff = bool(who.user_id) and who.is_staff
+    is_limited = not who.key and not is_staff and who.scope.tenants is not None
+    return not needs or is_limited or who.may(needs)
 
 
 @dataclass(frozen=True, slots=True)

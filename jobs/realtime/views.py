@@ -73,7 +73,7 @@ def _asked(channel: Channel, request: HttpRequest, path: Path, last: str | None 
         throttle.check_refused(request)
         throttle.refuse(request)
         raise NobodyKnown
-    throttle.take("read", who.name)
+    throttle.take("read", who.identity)
     return channel.question(request.GET.dict(), path, who, last)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.checks import run_checks
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
@@ -197,3 +197,20 @@ def test_a_project_that_mounts_no_events_is_not_bothered(settings: Any) -> None:
 
 
 urlpatterns: list[Any] = []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("is_staff", "may", "status"), [(True, False, 403), (True, True, 200), (False, False, 200)]
+)
+def test_staff_need_the_permission_to_see_jobs(
+    client: Client, is_staff: bool, may: bool, status: int
+) -> None:
+    """Who may log in to the site's admin is not one who may see all tenants' events."""
+    user = User.objects.create_user("eve", is_staff=is_staff)
+    if may:
+        user.user_permissions.add(Permission.objects.get(codename="view_job"))
+    client.force_login(user)
+    assert client.get("/api/v1/events").status_code == status
+    ticket = client.post("/api/v1/events/ticket", "{}", content_type="application/json")
+    assert ticket.status_code == (201 if status == 200 else 403)

@@ -59,7 +59,7 @@ def last_words(
     [
         lambda client: client.logout(),
         lambda client: User.objects.update(is_active=False),
-        lambda client: User.objects.update(is_staff=True),
+        lambda client: User.objects.update(is_staff=True, is_superuser=True),
     ],
     ids=["logged out", "inactive", "sees something else"],
 )
