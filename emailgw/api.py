@@ -191,7 +191,13 @@ def email_list(
     return {**found, "data": [_shown(row) for row in found["data"]]}
 
 
-@section.post("/emails/search", "email_search", needs=permissions.VIEW_JOB, answer=SearchOut)
+@section.post(
+    "/emails/search",
+    "email_search",
+    needs=permissions.VIEW_JOB,
+    answer=SearchOut,
+    keeps_answer=False,
+)
 def email_search(request: HttpRequest, body: SearchIn) -> Any:
     """Search a company's emails by address, or by CPF or CNPJ."""
     try:

@@ -119,6 +119,7 @@ def email_batch_get(request: HttpRequest, batch_id: UUID, company: UUID | None =
 @section.post("/email/preview", "email_preview", needs=permissions.ENQUEUE_JOB,
     answer=EmailPreviewOut,
     body_limit=BODY_LIMIT,
+    keeps_answer=False,
 )  # fmt: skip
 def email_preview(request: HttpRequest, body: EmailPreviewIn) -> Any:
     """Preview the sanitised HTML of an email."""

@@ -11,6 +11,7 @@ outside: the faces (admin, API, command line) make one for the person or program
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,14 +107,15 @@ class Principal:
 
     @property
     def identity(self) -> str:
-        """Tell one principal from all others, which a name need not do."""
+        """Return what distinguishes it from all others: an account, a key, or name and scope."""
         if self.user_id or self.key:
             return f"user:{self.user_id}" if self.user_id else f"key:{self.key}"
         tenants, queues = (
             None if names is None else sorted(names)
             for names in (self.scope.tenants, self.scope.queues)
         )
-        return f"name:{self.name!r} {self.via} {tenants} {queues}"
+        rest = hashlib.sha256(f"{self.name!r} {self.via} {tenants} {queues}".encode()).hexdigest()
+        return f"name:{self.name[:100]} {rest[:32]}"
 
     def may(self, permission: str) -> bool:
         """Whether it has the permission: the platform's by codename, an app's in full."""

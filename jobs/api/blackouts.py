@@ -83,7 +83,13 @@ section.does(
 )
 
 
-@section.post("/blackouts/preview", "blackout_preview", needs=VIEW_BLACKOUT, answer=ImpactOut)
+@section.post(
+    "/blackouts/preview",
+    "blackout_preview",
+    needs=VIEW_BLACKOUT,
+    answer=ImpactOut,
+    keeps_answer=False,
+)
 def blackout_preview(request: HttpRequest, body: WindowIn) -> Any:
     """What such a window would do; nothing is written."""
     sight.check_scope(auth.who(request), body.scope)

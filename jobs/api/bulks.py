@@ -119,7 +119,13 @@ def told_bulk(row: Bulk) -> dict[str, Any]:
     return {name: getattr(row, name) for name in BulkOut.model_fields}
 
 
-@section.post("/bulk-operations/preview", "bulk_preview", needs=RUN_BULK, answer=PreviewOut)
+@section.post(
+    "/bulk-operations/preview",
+    "bulk_preview",
+    needs=RUN_BULK,
+    answer=PreviewOut,
+    keeps_answer=False,
+)
 def bulk_preview(request: HttpRequest, body: TargetsIn) -> Any:
     """What a bulk operation would do now; nothing is done."""
     return bulk.preview(

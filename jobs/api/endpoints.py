@@ -45,6 +45,7 @@ def operation(
     key_form: str = "",
     rate: str = "",
     renew: Callable[[HttpRequest, Any], None] | None = None,
+    keeps_answer: bool = True,
     **more: Any,
 ) -> Callable[[Endpoint], Endpoint]:
     """Let the function answer this method and path of the router, for those with the permission.
@@ -53,15 +54,15 @@ def operation(
     declared nowhere is left out. Without a verb ``needs`` is the permission, which may be empty:
     any known caller may ask. ``answer`` is a schema, or schemas by status. Members of the answer
     that are ``secret`` are shown once; ``files.url`` is a member of each file. ``renew`` changes
-    the kept answer of a request that is repeated, such as addresses that expire. Only ``is_open``
-    asks nobody who he is. Bodies may have ``body_limit`` bytes, where that is more than the API's
-    own limit. ``shape`` words problems in
-    the words of an app: it answers the problem that is sent. ``before`` is a step that calls other
-    hosts, before there is a transaction (see ``jobs.api.ahead``). ``needs_key`` refuses a POST
-    without an Idempotency-Key, and ``key_form`` is the regular expression that a key has to match,
-    where that is narrower than the API's own rule. ``rate``, like ``10/m``, is how often one
-    principal may call the operation, besides what ``JOBS["API_RATES"]`` says of all operations
-    together.
+    the kept answer of a request that is repeated, such as addresses that expire. A POST that
+    changes nothing, like a preview, ``keeps_answer`` not: it may be sent again anyway. Only
+    ``is_open`` authenticates nobody. Bodies may have ``body_limit`` bytes, where that is more than
+    the API's own limit. ``shape`` returns a problem in the words of an app. ``before`` is a step
+    that calls other hosts, before there is a transaction (see ``jobs.api.ahead``). ``needs_key``
+    refuses a POST without an Idempotency-Key, and ``key_form`` is the regular expression that a key
+    has to match, where that is narrower than the API's own rule. ``rate``, like ``10/m``, is how
+    often one principal may call the operation, besides what ``JOBS["API_RATES"]`` says of all
+    operations together.
     """
     if needs_key and method != "POST":
         raise InvalidOption("needs_key", "goes with POST only")
@@ -77,7 +78,7 @@ def operation(
     def register(function: Endpoint) -> Endpoint:
         rules = Rules(
             permission, verb or name, secret, is_open, body_limit, shape, name, before, needs_key,
-            own, key_form, renew,
+            own, key_form, renew, keeps_answer,
         )  # fmt: skip
         bodies.allow(body_limit)
         if known is None:  # of verbs there is a check of their own

@@ -47,6 +47,7 @@ class Rules:
     rate: str
     key_form: str = ""
     renew: Callable[[HttpRequest, Any], None] | None = None
+    keeps_answer: bool = True
 
 
 class _Kept(Exception):
@@ -170,7 +171,7 @@ def _prepare(operation: Operation, rules: Rules, request: HttpRequest) -> None:
     who = auth.who(request)
     reads = request.method in SAFE
     if not hasattr(request, "jobs_window"):  # it is counted once, however often it is repeated
-        _count(request, rules, "read" if reads else "write", who.name)
+        _count(request, rules, "read" if reads else "write", who.identity)
     try:
         auth.need(request, rules.needs)
     except Denied as error:
@@ -187,7 +188,7 @@ def _prepare(operation: Operation, rules: Rules, request: HttpRequest) -> None:
     except requests.Unusable as error:
         pointer = error.pointer
         raise Problem(error.status, error.code, error.message, pointer=pointer) from None
-    _take_ticket(rules, request, who.name)
+    _take_ticket(rules, request, who.identity)
 
 
 def _count(request: HttpRequest, rules: Rules, kind: str, who: str) -> None:
@@ -211,6 +212,9 @@ def _give_back(request: HttpRequest) -> None:
 
 
 def _take_ticket(rules: Rules, request: HttpRequest, who: str) -> None:
+    if not rules.keeps_answer:
+        idempotency.key_of(request, is_needed=rules.needs_key, form=rules.key_form)
+        return
     take = idempotency.begin if rules.before is None else ahead.take_ticket
     found = take(request, who, rules.secret, is_needed=rules.needs_key, form=rules.key_form)
     if isinstance(found, HttpResponse):

@@ -58,7 +58,13 @@ class JobsMadeOut(Schema):
     job_ids: list[UUID]
 
 
-@section.post("/schedules/preview", "schedule_preview", needs=VIEW_SCHEDULE, answer=SlotsOut)
+@section.post(
+    "/schedules/preview",
+    "schedule_preview",
+    needs=VIEW_SCHEDULE,
+    answer=SlotsOut,
+    keeps_answer=False,
+)
 def schedule_preview(request: HttpRequest, body: RuleIn) -> Any:
     """The next slots that a schedule of this rule would have; nothing is written."""
     found = schedules.foresee(

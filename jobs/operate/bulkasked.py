@@ -105,4 +105,4 @@ def _subject(
     who: Principal,
 ) -> list[Any]:  # fmt: skip
     wanted = sorted({str(one) for one in ids}) if ids is not None else None
-    return [action, options, wanted, query, who.name, who.via, bulkscan.as_json(who.scope)]
+    return [action, options, wanted, query, who.identity, who.via, bulkscan.as_json(who.scope)]

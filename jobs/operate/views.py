@@ -57,7 +57,7 @@ def save(
     with acting(save, by=by, reason=reason, place=place) as act:
         row = SavedView(
             name=_name(name), query=_query(query), tab=_tab(tab), tenant=tenant,
-            is_shared=shared, owner=act.name, keeper=keeper(who),
+            is_shared=shared, owner=act.name, keeper=who.identity,
         )  # fmt: skip
         # Two of the same person's are counted one after the other.
         sql.rows(_LOCK, [row.keeper, _SEED])
@@ -122,14 +122,7 @@ def find(view_id: int, *, by: By) -> SavedView:
 
 def is_own(row: SavedView, by: By) -> bool:
     """Whether it was kept by the caller."""
-    return bool(row.keeper == keeper(principal(by)))
-
-
-def keeper(who: Principal) -> str:
-    """What distinguishes one keeper from every other: an account, a key, or a name."""
-    if who.user_id:
-        return f"user:{who.user_id}"
-    return f"key:{who.key}" if who.key else f"name:{who.name}"
+    return bool(row.keeper == principal(by).identity)
 
 
 @contextmanager
@@ -154,7 +147,7 @@ def _seen(who: Principal) -> Any:
     shared = Q(is_shared=True)
     if who.scope.tenants is not None:
         shared &= Q(tenant__in=sorted(who.scope.tenants))
-    return _rows().filter(Q(keeper=keeper(who)) | shared)
+    return _rows().filter(Q(keeper=who.identity) | shared)
 
 
 def _store(row: SavedView, act: Act, before: dict[str, Any] | None = None) -> None:

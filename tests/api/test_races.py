@@ -99,7 +99,7 @@ def test_twins_at_once_have_one_effect() -> None:
 
 def test_whoever_comes_while_it_is_under_way_shall_come_again() -> None:
     root = Caller()
-    place = [f"{root.key.name} ({root.key.prefix})", "POST", "/api/v1/jobs", "busy"]
+    place = [f"key:{root.key.prefix}", "POST", "/api/v1/jobs", "busy"]
     with transaction.atomic():
         factories.sql(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))",

@@ -48,7 +48,7 @@ def test_another_person_of_the_same_name_is_another() -> None:
     assert names(person("ada", number="3")) == []
     key = Principal("ada", "api", ALL, key="abc")
     assert names(key) == []
-    assert len({views.keeper(who) for who in (ADA, key, Principal("ada"))}) == 3
+    assert len({who.identity for who in (ADA, key, Principal("ada"))}) == 3
 
 
 def test_a_shared_view_is_seen_by_those_who_see_its_tenant() -> None:
