@@ -21,7 +21,7 @@ from jobs.api.schemas import (
     MoveOut,
     ResultOut,
 )
-from jobs.api.told import attempts_of, history_of, told_job
+from jobs.api.told import attempts_of, history_of, load_attempts, told_job
 from jobs.api.waiting import ended
 from jobs.operate import search, sight
 from jobs.operate.explained import explain_to
@@ -75,6 +75,8 @@ def job_list(request: HttpRequest, response: HttpResponse, wanted: Query[ListIn]
         "limit": wanted.limit,
     }
     paging.link(request, response, page)
+    if "attempts" in wanted.include:
+        load_attempts(found.jobs)
     data = [told_job(job, wanted.include) for job in found.jobs]
     count = search.counts(wanted.query, by=who)["all"] if "count" in wanted.include else None
     return {"data": data, "page": page, "notices": list(found.notices), "count": count}
@@ -98,7 +100,7 @@ def _allowed(request: HttpRequest, include: Collection[str]) -> Principal:
     "/jobs/{uuid:job_id}/attempts", "job_attempts", needs=VIEW_JOB, answer=list[AttemptOut]
 )
 def job_attempts(request: HttpRequest, job_id: UUID) -> Any:
-    """The attempts that did not succeed."""
+    """The last 200 attempts that did not succeed."""
     return attempts_of(sight.job(auth.who(request), job_id))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.models import Batch, DeadLetter, Job
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+
+from jobs.api.schemas import AttemptOut
+from jobs.engine import sql
+from jobs.models import Attempt, Batch, DeadLetter, Job
 from jobs.models.guarded import Guarded
 from jobs.operate.shown import public_data, public_payload
 
@@ -25,6 +29,10 @@ _LETTER = (
     "expires_at"
 )
 
+ATTEMPTS, ATTEMPTS_IN_LISTS = 200, 5
+"""How many attempts of a job are shown."""
+_LOADED = "loaded_attempts"
+
 
 def told_job(job: Job, include: Collection[str] = ()) -> dict[str, Any]:
     """The job, with what is asked for besides."""
@@ -41,9 +49,21 @@ def told_job(job: Job, include: Collection[str] = ()) -> dict[str, Any]:
     return told
 
 
-def attempts_of(job: Job) -> list[Any]:
-    """The last attempts that did not succeed, oldest first."""
-    return list(reversed(job.attempts.order_by("-number")[:200]))
+def attempts_of(job: Job) -> list[Attempt]:
+    """Return the last attempts that did not succeed, oldest first, without their tracebacks."""
+    loaded: list[Attempt] | None = getattr(job, _LOADED, None)
+    found = _slim(job.attempts.all())[:ATTEMPTS] if loaded is None else loaded
+    return list(reversed(found))
+
+
+def load_attempts(found: Sequence[Job]) -> None:
+    """Read the last few attempts of all jobs of a list at once."""
+    few = _slim(Attempt.objects.using(sql.alias()))[:ATTEMPTS_IN_LISTS]
+    prefetch_related_objects(found, Prefetch("attempts", few, to_attr=_LOADED))
+
+
+def _slim(rows: QuerySet[Attempt]) -> QuerySet[Attempt]:
+    return rows.order_by("-number").only("job_id", *AttemptOut.model_fields)
 
 
 def history_of(row: Guarded) -> list[dict[str, Any]]:
