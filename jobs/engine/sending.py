@@ -136,13 +136,18 @@ def send(parcel: Parcel) -> Answer:
     except http.HttpError as error:
         return Answer(None, ms(), f"{type(error).__name__}: {error}")
     with redaction.scrubbing(parcel.secrets):
-        text = redaction.redact_text(answer.text[: EXCERPT * 4], multiline=True)
+        text = redaction.redact_text(_excerpt(answer.content), multiline=True)
     excerpt = printable(text, EXCERPT)
     if answer.is_success:
         return Answer(answer.status_code, ms(), "", excerpt)
     floor = http.retry_after(answer) if answer.status_code in (429, 503) else None
     problem = f"the receiver answered {answer.status_code}"
     return Answer(answer.status_code, ms(), problem, excerpt, floor or 0.0)
+
+
+def _excerpt(content: bytes) -> str:
+    """Return the beginning as text, whatever encoding the receiver names."""
+    return content[: EXCERPT * 4].decode(errors="replace")
 
 
 # ---- what follows

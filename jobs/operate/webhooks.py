@@ -80,6 +80,8 @@ def create(
         if not conf.settings().WEBHOOKS:
             raise InvalidOption("url", "webhooks are off: set JOBS['WEBHOOKS'] = True")
         tenant = _checked_tenant(tenant)
+        if not tenant and not principal(by).is_staff:
+            raise InvalidOption("tenant", "webhooks of all tenants are for staff: name a tenant")
         _check_room(tenant)
         globs = events.patterns(topics)
         row = Webhook.objects.using(sql.alias()).create(
@@ -251,7 +253,7 @@ def redeliver(delivery: UUID, *, by: By, reason: str) -> UUID:
     Returns the id of the new job.
     """
     with acting(redeliver, delivery, by=by, reason=reason) as act:
-        found = _locked_of(delivery)
+        found = _locked_of(delivery, act.principal)
         if found.state != "active":
             raise NotAllowed("redeliver to", found.id, found.state, ["active"])
         row = WebhookDelivery.objects.using(sql.alias()).select_for_update().get(id=delivery)
@@ -275,13 +277,16 @@ def every(*, by: By) -> list[Webhook]:
         return []
     if who.scope.tenants is not None:
         found = found.filter(tenant__in=sorted(who.scope.tenants))
+    if not who.is_staff:
+        found = found.exclude(tenant="")
     return list(found[:LIMIT])
 
 
 def find(webhook: UUID, *, by: By) -> Webhook:
     """One of them; raises UnknownTarget."""
     found = Webhook.objects.using(sql.alias()).filter(id=webhook).first()
-    if found is None or not _viewer(by).scope.covers(found.tenant, ""):
+    who = _viewer(by)
+    if found is None or _is_hidden(found, who) or not who.scope.covers(found.tenant, ""):
         raise UnknownTarget("webhook", webhook)
     return found
 
@@ -312,16 +317,21 @@ def _on(
     """Open an act on the webhook, and lock it."""
     with acting(function, webhook, by=by, reason=reason) as act:
         locked = Webhook.objects.using(sql.alias()).select_for_update().filter(id=webhook).first()
-        if locked is None:
+        if locked is None or _is_hidden(locked, act.principal):
             raise UnknownTarget("webhook", webhook)
         yield act, locked
 
 
-def _locked_of(delivery: UUID) -> Webhook:
-    """The webhook of the delivery, locked."""
+def _is_hidden(webhook: Webhook, who: Principal) -> bool:
+    """Whether it is one of all tenants, which gets the events for administrators."""
+    return not webhook.tenant and not who.is_staff
+
+
+def _locked_of(delivery: UUID, who: Principal) -> Webhook:
+    """Return the webhook of the delivery, locked."""
     rows = Webhook.objects.using(sql.alias()).filter(deliveries__id=delivery)
     found = rows.select_for_update(of=("self",)).first()
-    if found is None:
+    if found is None or _is_hidden(found, who):
         raise UnknownTarget("delivery", delivery)
     return found
 

@@ -192,6 +192,18 @@ def test_a_redirect_is_not_followed(receiver: Receiver, webhook: desk.Made, tell
     assert len(receiver.server.seen) == 1
 
 
+@pytest.mark.parametrize("charset", ["hex", "rot13", "idna", "bz2_codec", "none", "utf-16"])
+def test_no_encoding_of_an_answer_hides_a_try(
+    receiver: Receiver, webhook: desk.Made, tell: Tell, charset: str
+) -> None:
+    kind = f"text/plain; charset={charset}"
+    receiver.say(answer(b"no \xff thanks", "500 No", Content_Type=kind))
+    tell()
+    run_jobs()
+    [one] = the_delivery().log
+    assert one["status"] == 500 and "thanks" in str(one)
+
+
 def test_a_huge_answer_is_not_read(receiver: Receiver, webhook: desk.Made, tell: Tell) -> None:
     receiver.say(answer(b"x" * (sending.ANSWER_LIMIT + 1)))
     tell()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -173,6 +174,18 @@ def test_somebody_of_a_tenant_makes_no_webhook_of_everybodys(on: Any) -> None:
         desk.create("https://a.example.com/", tenant=desk.EVERY_TENANT, by=ann, reason="r")
     made = desk.create("https://a.example.com/", tenant="acme", by=ann, reason="r")
     assert [webhook.id for webhook in desk.every(by=ann)] == [made.id]
+
+
+def test_a_webhook_of_all_tenants_is_for_staff(on: Any) -> None:
+    """It gets the events for administrators."""
+    program = Principal("program", "api", ALL, is_staff=False)
+    with pytest.raises(InvalidOption, match="for staff"):
+        desk.create("https://a.example.com/", tenant=desk.EVERY_TENANT, by=program, reason="r")
+    made = desk.create("https://a.example.com/", tenant=desk.EVERY_TENANT, **WHO)
+    assert desk.every(by=program) == []
+    for act in (desk.find, partial(desk.edit, name="mine", reason="r")):
+        with pytest.raises(UnknownTarget):
+            act(made.id, by=program)
 
 
 @pytest.mark.parametrize("tenants", [None, ["acme", "other"]])
