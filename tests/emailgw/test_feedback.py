@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -37,7 +38,7 @@ def post(settings: Any, monkeypatch: pytest.MonkeyPatch, client: Client) -> Post
     """Posts a message as SNS does, signed with a key that stands in for Amazon's."""
     settings.EMAILGW = {**settings.EMAILGW, "SNS_TOPICS": [TOPIC]}
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    monkeypatch.setattr(sns, "public_key", lambda url: key.public_key())
+    monkeypatch.setattr(sns, "public_key", lambda url, moment: key.public_key())
 
     def send(event: Any, *, sign: bool = True, tamper: Any = None, **fields: Any) -> Any:
         message = {
@@ -133,6 +134,9 @@ def test_a_delivery_is_in_the_log(row: OutboxEmail, post: Post) -> None:
         {"SigningCertURL": "https://sns.us-east-1.amazonaws.com:444/a.pem"},
         {"SigningCertURL": "http://sns.us-east-1.amazonaws.com/a.pem"},
         {"SigningCertURL": "https://sns.us-east-1.amazonaws.com/a.pem?x=.html"},
+        {"SigningCertURL": "https://sns.us-east-1.amazonaws.com/?Action=Echo&z=.pem"},
+        {"SigningCertURL": "https://sns.us-east-1.amazonaws.com/x/SimpleNotificationService-1.pem"},
+        {"SigningCertURL": URL + "?x=.pem"},
         {"SignatureVersion": "3"},
         {"Timestamp": "2020-01-01T00:00:00Z"},
         {"Timestamp": "soon"},
@@ -142,6 +146,29 @@ def test_what_is_forged_is_refused(row: OutboxEmail, post: Post, how: dict[str, 
     assert post(bounce(row), **how).status_code == 400
     assert not EmailEvent.objects.filter(type="BOUNCED").exists()
     assert not Suppression.objects.exists()
+
+
+def a_certificate(name: str, *, days: int) -> x509.Certificate:
+    key, now = rsa.generate_private_key(public_exponent=65537, key_size=2048), datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), 1)
+    made = made.not_valid_before(now - timedelta(days=10)).not_valid_after(
+        now + timedelta(days=days)
+    )
+    return made.sign(key, hashes.SHA256())
+
+
+def test_a_certificate_is_of_sns_and_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accepted(name: str, days: int) -> bool:
+        monkeypatch.setattr(sns, "certificate", lambda url: a_certificate(name, days=days))
+        try:
+            return bool(sns.public_key(URL, datetime.now(UTC)))
+        except sns.Forged:
+            return False
+
+    assert accepted("sns.amazonaws.com", 1)
+    assert not accepted("sns.amazonaws.com", -1)
+    assert not accepted("sns.amazonaws.com.evil.test", 1)
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{", '"x"', "null"])
