@@ -6,6 +6,7 @@ is wrong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
@@ -36,10 +37,11 @@ from jobs.operate.permissions import MANAGE_SCHEDULE
 from jobs.operate.targets import SCHEDULE, Place
 from jobs.operate.verbs import acting, verb
 from jobs.payloads import Payload
-from jobs.principals import By
+from jobs.principals import By, Principal, principal
 from jobs.timetable import Missed, Overlap
 
 PREVIEW_LIMIT = 100
+_UNNAMEABLE = re.compile(r"^[.:-]|[^A-Za-z0-9_.:-]")
 SHORTEST, LONGEST = timedelta(seconds=LEAST_INTERVAL), timedelta(seconds=LONGEST_INTERVAL)
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
 CronText = Annotated[
@@ -70,8 +72,10 @@ def create(
 ) -> Schedule:
     """Create a schedule, which starts at its next slot.
 
-    Options as for ``jobs.schedule``.
+    Options as for ``jobs.schedule``. All schedules share their names; those of a caller who sees
+    only some tenants begin with the tenant: ``payroll`` becomes ``acme:payroll``.
     """
+    name = _own_name(name, tenant, principal(by))
     chosen = {"queue": queue, "priority": priority, "tenant": tenant}
     options |= {option: value for option, value in chosen.items() if value is not None}
     with acting(create, name, by=by, reason=reason, place=place_of(payload, options)) as act:
@@ -97,6 +101,14 @@ def _check_outside(kind: str, options: Mapping[str, Any], by: By) -> None:
     """Check what only the project's code may schedule: internal kinds, and keys of other kinds."""
     internal.check_kind(kind, by)
     internal.check_key(kind, by, options.get("exclusive"))
+
+
+def _own_name(name: str, tenant: str | None, who: Principal) -> str:
+    """Return the name within those of the tenant, if that is all that the caller sees."""
+    if who.scope.tenants is None or not isinstance(name, str) or not isinstance(tenant, str):
+        return name
+    own = f"{_UNNAMEABLE.sub('_', tenant)}:"
+    return name if name.startswith(own) else own + name
 
 
 def place_of(payload: object, options: Mapping[str, Any]) -> Place:

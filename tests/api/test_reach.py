@@ -98,6 +98,21 @@ def test_keys_of_tenants_are_their_own(root: Caller, acme: Caller) -> None:
 NUMBERS = ("total", "succeeded", "failed", "cancelled", "expired")
 
 
+def test_names_of_schedules_are_the_tenants_own(root: Caller, acme: Caller) -> None:
+    """Neither does a tenant learn which names there are, nor take those of others."""
+    body = {"kind": "test.noop", "payload": {}, "interval_ms": 60_000, "reason": "r"}
+    assert root("POST", "/schedules", {**body, "name": "payroll"}).status_code == 201
+    for name in ("payroll", "acme:weekly"):
+        made = acme("POST", "/schedules", {**body, "name": name, "tenant": "acme"})
+        own = f"acme:{name.removeprefix('acme:')}"
+        assert (made.status_code, made.data["name"]) == (201, own)
+        assert acme("GET", made.headers["Location"].removeprefix("/api/v1")).data["name"] == own
+    assert [one["name"] for one in acme("GET", "/schedules").data] == [
+        "acme:payroll",
+        "acme:weekly",
+    ]
+
+
 def test_numbers_of_a_batch_count_nothing_in_queues_out_of_sight(root: Caller) -> None:
     of_q = Caller(name="q", queues=["q"])
     made = {}
