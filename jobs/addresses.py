@@ -61,7 +61,10 @@ _REFUSED: tuple[Network, ...] = tuple(
 
 _METADATA: frozenset[Address] = frozenset(
     ip_address(text)
-    for text in ("169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254")
+    for text in (
+        *("169.254.169.254", "100.100.100.200", "168.63.129.16"),
+        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),
+    )
 )
 """Where clouds tell machines their secrets; the third lies in public space."""
 

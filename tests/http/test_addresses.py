@@ -60,6 +60,8 @@ INSIDE = [
     "5f00::1",
     "fc00::1",
     "fd00:ec2::254",
+    "fd20:ce::254",
+    "fd00:c1::a9fe:a9fe",
     "fe80::1",
     "fec0::1",
     "ff02::1",
@@ -202,7 +204,10 @@ def test_what_is_opened_by_name_still_leads_to_no_metadata() -> None:
     assert allowed.permits(ip_address("192.168.3.4"), "minio")
     assert allowed.permits(ip_address("10.3.4.5"), "anything.example.com")
     assert not allowed.permits(ip_address("192.168.3.4"), "other")
-    for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "0.0.0.0", "224.0.0.1"):  # noqa: S104
+    for text in (
+        *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200"),
+        *("0.0.0.0", "224.0.0.1"),  # noqa: S104
+    ):
         assert not allowed.permits(ip_address(text), "minio"), text
 
 
