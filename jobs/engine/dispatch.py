@@ -31,7 +31,8 @@ MAX_LANES = 200
 ROUND_LIMIT = 300
 DEPTH_LIMIT = 5000
 DEPTH_SECONDS = 0.1
-"""A list holds this many seconds of work, by the measured pace."""
+"""A list holds this many seconds of work, by the measured pace, and what is done in a round."""
+LONGEST_ROUND = 1.0
 LIVE_INTERVAL = 0.25
 BUSY_PAUSE = 0.004
 
@@ -57,6 +58,8 @@ class _Feed:
     def room(self, length: int, moment: float) -> int:
         """How many ids the list may take now."""
         elapsed = moment - self.measured_at
+        # Of a Redis that is far away, a round takes long enough to empty a list.
+        ahead = DEPTH_SECONDS + (min(elapsed, LONGEST_ROUND) if self.backlog else 0.0)
         if self.measured_at and elapsed > 0:
             drained = max(0, self.length - length) / elapsed
             # Up at once, but only on the second sign: the first may be free slots filling up.
@@ -65,7 +68,7 @@ class _Feed:
             self.pace = max(sure, self.pace + (drained - self.pace) * weight)
             self.drained = drained
         self.length, self.measured_at = length, moment
-        self.depth = min(max(2 * self.slots, int(self.pace * DEPTH_SECONDS)), DEPTH_LIMIT)
+        self.depth = min(max(2 * self.slots, int(self.pace * ahead)), DEPTH_LIMIT)
         return self.depth - length
 
 
