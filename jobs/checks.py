@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
@@ -421,6 +422,26 @@ def dashboard_is_closed(**_: Any) -> list[CheckMessage]:
             "there, whatever his permissions, and what it reads from Redis is unpickled",
             "set RQ_SHOW_ADMIN_LINK = False and include no django_rq.urls",
             id="jobs.W052",
+        )
+    ]
+
+
+@register("jobs")
+def loggers_are_heard(**_: Any) -> list[CheckMessage]:
+    """LOGGING has not silenced what was imported before it."""
+    known = logging.root.manager.loggerDict
+    names = [
+        name
+        for name, logger in sorted(known.items())
+        if name.partition(".")[0] == "jobs" and getattr(logger, "disabled", False)
+    ]
+    if not names:
+        return []
+    return [
+        Warning(
+            f"LOGGING has disabled loggers that existed before it: {', '.join(names)}",
+            'add "disable_existing_loggers": False to LOGGING',
+            id="jobs.W064",
         )
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -209,6 +210,12 @@ def test_a_handler_that_a_shutdown_would_fail_is_warned_of(settings: Any) -> Non
         assert messages() == {}
     finally:
         registry.unregister("checks.delicate")
+
+
+def test_loggers_that_are_silenced_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "jobs.W064" not in messages()
+    monkeypatch.setattr(logging.getLogger("jobs.handler"), "disabled", True)
+    assert "before it: jobs.handler" in messages()["jobs.W064"]
 
 
 @pytest.mark.parametrize(
