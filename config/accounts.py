@@ -11,7 +11,7 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 
-from jobs.admin.login import AccountForm
+from jobs.admin import AccountForm
 
 login = LoginView.as_view(
     authentication_form=AccountForm,

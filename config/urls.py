@@ -7,7 +7,7 @@ from django.urls import include, path
 from config.accounts import home
 from config.api import api
 from jobs import metrics
-from jobs.admin.login import LoginForm
+from jobs.admin import LoginForm
 
 admin.site.login_form = LoginForm
 

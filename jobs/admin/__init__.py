@@ -1,9 +1,10 @@
 """The admin of the platform, and what other apps build their own pages with.
 
 Public are ``PlainAdmin`` (a list and a page of facts, without templates), ``PlatformAdmin``
-(a list, a page and acts), ``Act``, ``Reason`` and ``Words``, the
-``components``, ``charts`` and ``tables``, ``register_panel``, which adds a panel to the page of
-jobs of a kind, and ``register``, which adds the pages to an admin site of your own.
+(a list, a page and acts), ``Act``, ``Reason`` and ``Words``, the ``components``, ``charts`` and
+``tables``, ``LoginForm`` and ``AccountForm``, which limit failed logins, ``register_panel``, which
+adds a panel to the page of jobs of a kind, and ``register``, which adds the pages to an admin site
+of your own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from jobs.admin.effects import EffectAdmin
 from jobs.admin.fields import Words
 from jobs.admin.flow import BreakerAdmin, LimiterAdmin, MeterAdmin, PauseAdmin, SlotAdmin
 from jobs.admin.jobs_page import JobAdmin
+from jobs.admin.login import AccountForm, LoginForm
 from jobs.admin.outbox import OutboxAdmin
 from jobs.admin.overview import OverviewAdmin
 from jobs.admin.panels import register_panel
@@ -35,6 +37,7 @@ from jobs.admin.workers import WorkerAdmin
 
 __all__ = [
     "MEDIA",
+    "AccountForm",
     "Act",
     "ApiKeyAdmin",
     "AuditAdmin",
@@ -49,6 +52,7 @@ __all__ = [
     "EffectAdmin",
     "JobAdmin",
     "LimiterAdmin",
+    "LoginForm",
     "MeterAdmin",
     "ModelAdmin",
     "OutboxAdmin",

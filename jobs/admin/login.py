@@ -2,7 +2,7 @@
 
 ::
 
-    admin.site.login_form = LoginForm
+    admin.site.login_form = jobs.admin.LoginForm
 """
 
 from __future__ import annotations
