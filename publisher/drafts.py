@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,16 +15,6 @@ from publisher.models import Channel
 
 INVALID = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
-LEFT_OUT: Mapping[str, Collection[str]] = {
-    Channel.META_FACEBOOK: {"title"},
-    Channel.META_INSTAGRAM: {"title", "link"},
-    Channel.META_INSTAGRAM_STORIES: {"caption", "title", "link"},
-    Channel.TIKTOK: {"title", "link"},
-    Channel.YOUTUBE: {"link"},
-    Channel.GOOGLE_BUSINESS: {"title"},
-    Channel.WORDPRESS_BLOG: {"link", "media"},
-}
-"""What posts of a channel do not have: what all channels share of it is left out there."""
 
 
 class Override(BaseModel):
@@ -47,7 +37,7 @@ class Draft(Content):
         """Return the post for one channel, without what the channel does not have."""
         own = self.overrides.get(Channel(channel), Override()).model_dump(exclude_none=True)
         common = self.model_dump(exclude={"overrides"})
-        left_out = {*LEFT_OUT.get(channel, ())}
+        left_out = {*connectors.of(channel).left_out}
         if channel != Channel.META_INSTAGRAM:
             left_out.add("ig_first_comment")
         shared = {name: value for name, value in common.items() if name not in left_out}

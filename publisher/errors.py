@@ -68,9 +68,14 @@ class Faults:
 class ProviderError(Exception):
     """The provider has clearly refused a call. Holds codes, and nothing that a person wrote."""
 
-    def __init__(self, action: Action, code: str, delay: float = 0, scope: Scope = "key") -> None:
+    def __init__(
+        self, action: Action, code: str, delay: float = 0, scope: Scope = "key", *,
+        remote_id: str = "",
+    ) -> None:  # fmt: skip
         self.action, self.code, self.delay, self.scope = action, code, delay, scope
         """What to do; ``later`` is for the whole account (``key``) or channel (``kind``)."""
+        self.remote_id = remote_id
+        """The post that is there ``already``, where the provider names it."""
         super().__init__(code)
 
 

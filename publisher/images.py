@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from jobs import sandbox
-from publisher import sniffing
+from publisher import connectors, sniffing
+from publisher.connectors.base import Taken
 from publisher.models import Asset, Channel
 
 MOST_PIXELS = 60_000_000
-EDGE, COPY_BYTES = 2048, 4_000_000
+EDGE, COPY_BYTES = 2048, 1_000_000
 """At most how many pixels a side and how many bytes a copy has: all channels take it."""
 LIMITS = sandbox.Limits(memory=1536 * 1024**2, cpu=30, wall=60, output=8 * 1024**2)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The images that a channel takes: their types, and up to how many bytes."""
-
-    types: tuple[str, ...]
-    most: int
-
-
-_INSTAGRAM = Taken(("image/jpeg",), 8_000_000)
-TAKEN: Mapping[str, Taken] = {
-    Channel.META_INSTAGRAM: _INSTAGRAM, Channel.META_INSTAGRAM_STORIES: _INSTAGRAM,
-    Channel.META_FACEBOOK: Taken(("image/jpeg", "image/png", "image/gif"), 4_000_000),
-    Channel.GOOGLE_BUSINESS: Taken(("image/jpeg", "image/png"), 5_000_000),
-}  # fmt: skip
-_ALL = Taken(("image/jpeg",), COPY_BYTES)
+ALL = Taken(("image/jpeg",), COPY_BYTES)
 """What every channel with images takes."""
 
 
@@ -58,7 +44,7 @@ def decode(path: str, found: sniffing.Found, size: int) -> Decoded | None:
     """Decode an image; return None if Pillow is not installed. Raises Broken."""
     if not is_installed():
         return None
-    is_plain = found.content_type in _ALL.types and size <= _ALL.most
+    is_plain = found.content_type in ALL.types and size <= ALL.most
     options = {"pixels": MOST_PIXELS, "edge": EDGE, "most": COPY_BYTES, "is_plain": is_plain}
     ended = sandbox.run("publisher.parsers.image", path, LIMITS, options=options)
     if ended.status == "error" and ended.type != "Bomb":
@@ -87,7 +73,7 @@ def _checked(value: Any) -> Decoded:
 
 def needs_copy(asset: Asset, channel: str) -> bool:
     """Return whether a channel is to get the copy of an image instead of the image."""
-    taken = TAKEN.get(channel)
+    taken = connectors.of(channel).images
     if taken is None or asset.kind != Asset.Kind.IMAGE:
         return False
     return asset.is_odd or asset.content_type not in taken.types or asset.size > taken.most
@@ -95,9 +81,9 @@ def needs_copy(asset: Asset, channel: str) -> bool:
 
 def why_not(asset: Asset, channel: str) -> str:
     """Return why a channel cannot get an image; nothing if it can."""
-    if asset.copy_size or not needs_copy(asset, channel):
+    taken = connectors.of(channel).images
+    if taken is None or asset.copy_size or not needs_copy(asset, channel):
         return ""
-    taken = TAKEN[channel]
     types = ", ".join(one.partition("/")[2].upper() for one in taken.types)
     return (
         f"{Channel(channel).label} takes {types} up to {taken.most // 10**6} MB, and this cannot "

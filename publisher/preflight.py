@@ -8,25 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from publisher import assets, connectors, localtime, repeats, services
-from publisher.connectors import facebook, google_business, instagram, tiktok, youtube
 from publisher.content import Content
-from publisher.drafts import LEFT_OUT, Draft
-from publisher.models import Account, Asset, Brand, Channel
+from publisher.drafts import Draft
+from publisher.models import Account, Asset, Brand
 
 FAILURE, WARNING = 25, 10
 NEAR = 0.8
 """From which part of its limit on, a text is called long."""
-LIMITS: dict[str, int] = {
-    Channel.META_FACEBOOK: facebook.LIMIT, Channel.META_INSTAGRAM: instagram.LIMIT,
-    Channel.TIKTOK: tiktok.LIMIT, Channel.YOUTUBE: youtube.LIMIT,
-    Channel.GOOGLE_BUSINESS: google_business.LIMIT,
-}  # fmt: skip
-RATIOS: dict[str, tuple[float, float]] = {
-    Channel.META_FACEBOOK: (0.7, 1.91), Channel.META_INSTAGRAM: (0.8, 1.91),
-    Channel.TIKTOK: (0.55, 0.75), Channel.GOOGLE_BUSINESS: (0.8, 1.91),
-    Channel.YOUTUBE: (1.7, 1.9),
-}  # fmt: skip
-"""Between which ratios of width and height media are shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +64,24 @@ def look_at(brand_id: Any, draft: Draft, channel: str) -> Seen:
     """Return what one channel would make of a post, whatever else its accounts publish."""
     post = draft.on(channel).filled()
     failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand_id)]
-    seen = Seen(channel, length(channel, post), LIMITS.get(channel), failures)
+    connector = connectors.of(channel)
+    seen = Seen(channel, connector.length(post), connector.limit, failures)
     if not failures:
         post = assets.bound(brand_id, post, channel)
         seen.checks += _warnings(draft, post, channel)
-        seen.preview = connectors.of(channel).preview(post)
+        seen.preview = connector.preview(post)
     return seen
 
 
-def length(channel: str, post: Content) -> int:
-    """Return the length of the text as the channel counts it."""
-    if channel == Channel.YOUTUBE:
-        return len(post.text.encode())
-    if channel == Channel.TIKTOK:
-        return len(post.text.encode("utf-16-le")) // 2
-    return len(post.text)
-
-
 def _warnings(draft: Draft, post: Content, channel: str) -> list[Check]:
-    limit = LIMITS.get(channel)
+    connector = connectors.of(channel)
+    limit = connector.limit
     found = [
         Check("warning", f"/content/{name}", "is left out on this channel")
-        for name in sorted(LEFT_OUT.get(channel, ()))
+        for name in sorted(connector.left_out)
         if getattr(draft, name) and not getattr(post, name)
     ]
-    if limit is not None and length(channel, post) > NEAR * limit:
+    if limit is not None and connector.length(post) > NEAR * limit:
         found.append(Check("warning", "/content/caption", f"is close to the limit of {limit}"))
     return found + _of_media(post, channel)
 
@@ -123,9 +104,10 @@ def _of_media(post: Content, channel: str) -> list[Check]:
         if one.kind == "image" and not one.alt_text:
             found.append(Check("warning", f"{where}/alt_text", "has no alternative text"))
         asset = known.get(one.asset) if one.asset else None
-        if asset is None or not asset.height or channel not in RATIOS:
+        ratios = connectors.of(channel).ratio
+        if asset is None or not asset.height or ratios is None:
             continue
-        least, most = RATIOS[channel]
+        least, most = ratios
         if not least <= (ratio := asset.width / asset.height) <= most:
             words = f"has the ratio {ratio:.2f}; this channel shows {least} to {most} whole"
             found.append(Check("warning", where, words))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.db import transaction
@@ -39,20 +40,49 @@ class Published:
     url: str = ""
 
 
-class Connector(Protocol):
-    """Publishes on one channel."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The images that a channel takes: their types, and up to how many bytes."""
 
+    types: tuple[str, ...]
+    most: int
+
+
+class Connector(ABC):
+    """Publishes on one channel, and knows what the channel takes."""
+
+    limit: ClassVar[int | None] = None
+    """How long a text may be, as ``length`` counts it; None is no limit."""
+    unit: ClassVar[str] = "characters"
+    left_out: ClassVar[Collection[str]] = ()
+    """Fields that its posts do not have: what all channels of a plan share of them is left out."""
+    ratio: ClassVar[tuple[float, float] | None] = None
+    """Between which ratios of width and height media are shown whole."""
+    images: ClassVar[Taken | None] = None
+    """The images that it takes; None where it takes any, or none."""
+
+    @abstractmethod
     def faults(self, content: Content) -> list[Fault]:
         """Return why the channel would not take the post."""
-        ...
 
+    @abstractmethod
     def preview(self, content: Content) -> dict[str, Any]:
         """Return the post as the channel would get it; call nobody."""
-        ...
 
+    @abstractmethod
     def publish(self, run: Run) -> Published:
         """Publish the post, or raise how the attempt ends."""
-        ...
+
+    def length(self, content: Content) -> int:
+        """Return the length of the text as the channel counts it."""
+        return len(content.text)
+
+    def too_long(self, content: Content) -> list[Fault]:
+        """Return the fault of a text that is longer than the channel takes."""
+        length = self.length(content)
+        if self.limit is None or length <= self.limit:
+            return []
+        return [Fault("caption", f"has {length} {self.unit}; the channel takes {self.limit}")]
 
 
 class Run:
@@ -97,7 +127,7 @@ class Run:
                 return call()
             except ProviderError as error:
                 if error.action == "already" and self.row.doubted:
-                    return {"id": ""}
+                    return {"id": error.remote_id}
                 self.keep(publishing=None)
                 raise
             except (http.HttpError, effects.CircuitOpen, jobs.flow.MeterFull) as error:
@@ -145,14 +175,6 @@ class Run:
         if not self.row.doubted:
             self.row.doubted = True
             Publication.objects.filter(pk=self.row.pk).update(doubted=True)
-
-
-def too_long(content: Content, limit: int) -> list[Fault]:
-    """Return the fault of a text with more characters than the channel takes."""
-    length = len(content.text)
-    if length <= limit:
-        return []
-    return [Fault("caption", f"has {length} characters; the channel takes {limit}")]
 
 
 def media_faults(content: Content, most: int, kinds: tuple[str, ...], words: str) -> list[Fault]:

@@ -7,22 +7,31 @@ from typing import Any
 
 from jobs import effects
 from publisher.connectors import graph
-from publisher.connectors.base import Published, Run, link_faults, media_faults, too_long
+from publisher.connectors.base import (
+    Connector,
+    Published,
+    Run,
+    Taken,
+    link_faults,
+    media_faults,
+)
 from publisher.connectors.client import id_of
 from publisher.content import Content
 from publisher.errors import Fault
 
-LIMIT = 63206
 EARLY = timedelta(minutes=5)
 """How far the provider's clock may be behind."""
 
 
-class FacebookPage:
+class FacebookPage(Connector):
     """Publishes on a page."""
+
+    limit, ratio, left_out = 63206, (0.7, 1.91), ("title",)
+    images = Taken(("image/jpeg", "image/png", "image/gif"), 4_000_000)
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why the page would not take the post."""
-        found = too_long(content, LIMIT) + link_faults(content)
+        found = self.too_long(content) + link_faults(content)
         found += media_faults(content, 1, ("image", "video"), "Facebook takes a photo or a video")
         if content.media and content.link:
             found.append(Fault("link", "a post with a photo or a video has no link"))

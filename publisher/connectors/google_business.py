@@ -8,13 +8,19 @@ from typing import Any
 import jobs
 from jobs import effects
 from publisher import config
-from publisher.connectors.base import Published, Run, link_faults, media_faults, too_long
+from publisher.connectors.base import (
+    Connector,
+    Published,
+    Run,
+    Taken,
+    link_faults,
+    media_faults,
+)
 from publisher.connectors.client import MOST_PAGES, Api, bearer, id_of, rows_of
 from publisher.connectors.facebook import EARLY, moment_of
 from publisher.content import Content
 from publisher.errors import Action, Fault, ProviderError, Unclear
 
-LIMIT = 1500
 ACTIONS: dict[str, Action] = {
     "UNAUTHENTICATED": "token", "RESOURCE_EXHAUSTED": "later", "ABORTED": "retry",
     "UNAVAILABLE": "retry", "INTERNAL": "retry",
@@ -22,12 +28,15 @@ ACTIONS: dict[str, Action] = {
 LATER = 60.0
 
 
-class GoogleBusiness:
+class GoogleBusiness(Connector):
     """Publishes on a location."""
+
+    limit, ratio, left_out = 1500, (0.8, 1.91), ("title",)
+    images = Taken(("image/jpeg", "image/png"), 5_000_000)
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why Google would not take the post."""
-        found = too_long(content, LIMIT) + link_faults(content)
+        found = self.too_long(content) + link_faults(content)
         found += media_faults(content, 1, ("image",), "Google takes one image")
         if not content.text.strip():
             found.append(Fault("caption", "the post is empty"))

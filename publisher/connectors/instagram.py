@@ -10,13 +10,14 @@ import jobs
 from jobs import effects, http
 from publisher import keys
 from publisher.connectors import graph
-from publisher.connectors.base import Published, Run, media_faults, too_long
+from publisher.connectors.base import Connector, Published, Run, Taken, media_faults
 from publisher.connectors.client import Api, id_of, rows_of
 from publisher.connectors.facebook import EARLY, moment_of
 from publisher.content import Content
 from publisher.errors import Fault, ProviderError, Unclear
 
-LIMIT, HASHTAGS, COMMENT_LIMIT = 2200, 30, 300
+HASHTAGS, COMMENT_LIMIT = 30, 300
+JPEG = Taken(("image/jpeg",), 8_000_000)
 POLL = 10.0
 SPENT = ("/2207020", "/2207053")
 """Errors after which only a new container helps."""
@@ -24,14 +25,17 @@ _SUBCODE = re.compile(r"\b22\d{5}\b")
 QUOTA_WAIT = 3600.0
 
 
-class Instagram:
+class Instagram(Connector):
     """Publishes on the feed, and comments."""
+
+    limit, ratio, left_out = 2200, (0.8, 1.91), ("title", "link")
+    images = JPEG
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why Instagram would not take the post or comment."""
         if content.type == "ig_first_comment":
             return _comment_faults(content)
-        found = too_long(content, LIMIT)
+        found = self.too_long(content)
         found += media_faults(content, 10, ("image", "video"), "Instagram takes up to 10 media")
         found += _type_faults(content)
         if not content.media:
@@ -58,8 +62,11 @@ class Instagram:
         return _publish(run, *_containers(run.content))
 
 
-class Stories:
+class Stories(Connector):
     """Publishes stories."""
+
+    left_out = ("caption", "title", "link")
+    images = JPEG
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why the story would not be taken."""

@@ -9,13 +9,12 @@ from urllib.parse import quote
 import jobs
 from jobs import effects
 from publisher import config
-from publisher.connectors.base import Published, Run, media_faults
+from publisher.connectors.base import Connector, Published, Run, media_faults
 from publisher.connectors.client import Api, bearer
 from publisher.connectors.media import Source
 from publisher.content import Content
 from publisher.errors import Action, Fault, ProviderError, Unclear
 
-LIMIT = 2200
 CHUNK = 5 * 1024 * 1024
 """TikTok takes chunks of 5 to 64 MB; the last one may be almost twice as large."""
 LARGEST = 4 * 1024**3
@@ -28,8 +27,10 @@ LEVELS = {"public": "PUBLIC_TO_EVERYONE", "private": "SELF_ONLY"}
 SENT = {"PROCESSING_UPLOAD", "PROCESSING_DOWNLOAD", "SEND_TO_USER_INBOX", "PUBLISH_COMPLETE"}
 
 
-class TikTok:
+class TikTok(Connector):
     """Publishes videos."""
+
+    limit, ratio, left_out = 2200, (0.55, 0.75), ("title", "link")
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why TikTok would not take the post."""
@@ -37,14 +38,16 @@ class TikTok:
         found = media_faults(content, 1, ("video",), words)
         if not content.media:
             found.append(Fault("media", words))
-        length = len(content.text.encode("utf-16-le")) // 2
-        if length > LIMIT:
-            found.append(Fault("caption", f"has {length} characters; the channel takes {LIMIT}"))
+        found += self.too_long(content)
         if content.link:
             found.append(Fault("link", "TikTok posts have no link"))
         if content.privacy not in LEVELS:
             found.append(Fault("privacy", "is public or private"))
         return found
+
+    def length(self, content: Content) -> int:
+        """Return the number of UTF-16 units."""
+        return len(content.text.encode("utf-16-le")) // 2
 
     def preview(self, content: Content) -> dict[str, Any]:
         """Return what TikTok is told of the post."""

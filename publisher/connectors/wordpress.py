@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs import effects
-from publisher.connectors.base import Published, Run
+from publisher.connectors.base import Connector, Published, Run
 from publisher.connectors.client import Api, id_of
 from publisher.content import Content
 from publisher.errors import Action, Fault, ProviderError, Unclear
@@ -17,8 +17,10 @@ TITLE_LIMIT = 200
 POSTS = "wp-json/wp/v2/posts"
 
 
-class WordPress:
+class WordPress(Connector):
     """Publishes on a blog."""
+
+    left_out = ("link", "media")
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why the blog would not take the post."""

@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 from jobs import effects, http
 from publisher import config
 from publisher.clock import now
-from publisher.connectors.base import Published, Run, media_faults
+from publisher.connectors.base import Connector, Published, Run, media_faults
 from publisher.connectors.client import Api, bearer, id_of
 from publisher.connectors.media import Source
 from publisher.content import Content
 from publisher.errors import Action, Fault, ProviderError, Unclear
 
-TITLE_LIMIT, LIMIT = 100, 5000
+TITLE_LIMIT = 100
 CHUNK = 8 * 1024 * 1024
 """A multiple of 256 KiB, as YouTube wants it."""
 LARGEST = 256 * 1024**3
@@ -32,8 +32,10 @@ ACTIONS: dict[str, Action] = {
 _RANGE = re.compile(r"bytes=0-(\d+)\Z")
 
 
-class YouTube:
+class YouTube(Connector):
     """Publishes videos."""
+
+    limit, unit, ratio, left_out = 5000, "bytes", (1.7, 1.9), ("link",)
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why YouTube would not take the video."""
@@ -45,15 +47,17 @@ class YouTube:
             found.append(Fault("title", "a video needs a title"))
         if len(content.title) > TITLE_LIMIT:
             found.append(Fault("title", f"has more than {TITLE_LIMIT} characters"))
-        size = len(content.text.encode())
-        if size > LIMIT:
-            found.append(Fault("caption", f"has {size} bytes; the channel takes {LIMIT}"))
+        found += self.too_long(content)
         for field, text in (("title", content.title), ("caption", content.text)):
             if "<" in text or ">" in text:
                 found.append(Fault(field, "must not contain < or >"))
         if content.link:
             found.append(Fault("link", "write links into the description"))
         return found
+
+    def length(self, content: Content) -> int:
+        """Return the number of bytes."""
+        return len(content.text.encode())
 
     def preview(self, content: Content) -> dict[str, Any]:
         """Return the resource that YouTube is sent."""
