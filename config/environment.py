@@ -219,12 +219,14 @@ def email(extra: str) -> dict[str, object]:
 
 
 def publisher() -> dict[str, object]:
-    """``PUBLISHER``: where this project is, and its clients at Meta, Google and TikTok."""
+    """``PUBLISHER``: where this project is, and its clients at the providers."""
     names = (
         "PUBLIC_URL",
         *("META_APP_ID", "META_APP_SECRET"),
         *("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),
         *("TIKTOK_CLIENT_KEY", "TIKTOK_CLIENT_SECRET"),
+        *("LINKEDIN_CLIENT_ID", "LINKEDIN_CLIENT_SECRET", "LINKEDIN_VERSION"),
+        *("X_CLIENT_ID", "X_CLIENT_SECRET"),
     )
     return {name: value for name in names if (value := os.environ.get(name, ""))}
 

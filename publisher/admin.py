@@ -133,7 +133,7 @@ class AccountAdmin(PublisherAdmin):
     nothing = (_("There is no account yet"), _("Connect one on the page of a brand."))
     nouns = ("account",)
     audit_kind = "account"
-    long = ("token", "refresh_token")
+    long = ("token", "refresh_token", "app_password")
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (

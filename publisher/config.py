@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -25,6 +26,8 @@ CLIENTS: Mapping[str, tuple[str, str]] = {
     Channel.META_FACEBOOK: _META, Channel.META_INSTAGRAM: _META,
     Channel.META_INSTAGRAM_STORIES: _META, Channel.GOOGLE_BUSINESS: _GOOGLE,
     Channel.YOUTUBE: _GOOGLE, Channel.TIKTOK: ("TIKTOK_CLIENT_KEY", "TIKTOK_CLIENT_SECRET"),
+    Channel.LINKEDIN: ("LINKEDIN_CLIENT_ID", "LINKEDIN_CLIENT_SECRET"),
+    Channel.X: ("X_CLIENT_ID", "X_CLIENT_SECRET"),
 }  # fmt: skip
 """The settings of this project's own client at the provider of a channel."""
 
@@ -89,6 +92,16 @@ class Settings:
     GOOGLE_TOKEN_URL: str = "https://oauth2.googleapis.com/token"  # noqa: S105
     GOOGLE_CLIENT_ID: str = ""
     GOOGLE_CLIENT_SECRET: str = field(default="", repr=False)
+    LINKEDIN_URL: str = "https://api.linkedin.com"
+    LINKEDIN_AUTH_URL: str = "https://www.linkedin.com"
+    LINKEDIN_VERSION: str = "202610"
+    """Of the API, as YYYYMM; LinkedIn retires a version after about a year."""
+    LINKEDIN_CLIENT_ID: str = ""
+    LINKEDIN_CLIENT_SECRET: str = field(default="", repr=False)
+    X_URL: str = "https://api.x.com"
+    X_CLIENT_ID: str = ""
+    X_CLIENT_SECRET: str = field(default="", repr=False)
+    BLUESKY_URL: str = "https://bsky.social"
 
     def channel(self, name: str) -> ChannelSettings:
         """Return the settings of a channel."""
@@ -159,6 +172,8 @@ def parse(raw: object) -> Settings:
     if found.MAX_ATTEMPTS > MOST_ATTEMPTS:
         raise ImproperlyConfigured(f"PUBLISHER['MAX_ATTEMPTS'] must be at most {MOST_ATTEMPTS}")
     _number("PUBLISHER['TIMEOUT']", found.TIMEOUT, 1)
+    if not re.fullmatch(r"20\d\d(0[1-9]|1[0-2])", str(found.LINKEDIN_VERSION)):
+        raise ImproperlyConfigured("PUBLISHER['LINKEDIN_VERSION'] must be such as '202610'")
     if not isinstance(found.PUBLISH_UNTIL, timedelta) or timedelta(0) >= found.PUBLISH_UNTIL:
         raise ImproperlyConfigured("PUBLISHER['PUBLISH_UNTIL'] must be a timedelta above zero")
     return found

@@ -51,12 +51,17 @@ class _Text(HTMLParser):
         self.found.append(data)
 
 
+def text_of(html: str) -> str:
+    """Return the text between the tags."""
+    parser = _Text()
+    parser.feed(html)
+    parser.close()
+    return "".join(parser.found)
+
+
 def comment_hash(message: str) -> str:
     """Return the hash of a comment without tags, case and differences of white space."""
-    parser = _Text()
-    parser.feed(message)
-    parser.close()
-    text = re.sub(r"\s+", " ", "".join(parser.found)).strip().lower()
+    text = re.sub(r"\s+", " ", text_of(message)).strip().lower()
     return hashlib.sha256(text.encode()).hexdigest()
 
 

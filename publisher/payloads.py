@@ -51,6 +51,30 @@ class PublishWordPress(jobs.Payload, kind="publisher.wordpress_blog"):
     publication_id: UUID
 
 
+class PublishLinkedIn(jobs.Payload, kind="publisher.linkedin"):
+    """Publish on LinkedIn."""
+
+    publication_id: UUID
+
+
+class PublishX(jobs.Payload, kind="publisher.x"):
+    """Publish on X."""
+
+    publication_id: UUID
+
+
+class PublishMastodon(jobs.Payload, kind="publisher.mastodon"):
+    """Publish on Mastodon."""
+
+    publication_id: UUID
+
+
+class PublishBluesky(jobs.Payload, kind="publisher.bluesky"):
+    """Publish on Bluesky."""
+
+    publication_id: UUID
+
+
 class Tell(jobs.Payload, kind="publisher.tell"):
     """Mail one person about one event."""
 
@@ -76,6 +100,10 @@ Publish = (
     | PublishYouTube
     | PublishGoogleBusiness
     | PublishWordPress
+    | PublishLinkedIn
+    | PublishX
+    | PublishMastodon
+    | PublishBluesky
 )
 PAYLOADS: dict[str, type[Publish]] = {
     Channel.META_FACEBOOK: PublishFacebook,
@@ -85,4 +113,8 @@ PAYLOADS: dict[str, type[Publish]] = {
     Channel.YOUTUBE: PublishYouTube,
     Channel.GOOGLE_BUSINESS: PublishGoogleBusiness,
     Channel.WORDPRESS_BLOG: PublishWordPress,
+    Channel.LINKEDIN: PublishLinkedIn,
+    Channel.X: PublishX,
+    Channel.MASTODON: PublishMastodon,
+    Channel.BLUESKY: PublishBluesky,
 }

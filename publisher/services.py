@@ -248,6 +248,13 @@ def account_of(
     raise Refused(INVALID_PLAN, Fault(field, "there is no such account for this channel"))
 
 
+def credentials(channel: str, token: str, refresh_token: str) -> dict[str, str]:
+    """Return the fields of an account for what its owner has entered."""
+    if channel == Channel.BLUESKY:  # the first call begins a session
+        return {"app_password": token, "token": "", "refresh_token": ""}
+    return {"token": token, "refresh_token": refresh_token}
+
+
 def create_brand(slug: str, name: str, time_zone: str = "UTC") -> Brand:
     """Create a brand; raise ValidationError for a slug that is none."""
     row = Brand(slug=slug, name=name, time_zone=time_zone, tenant=f"brand:{slug}")

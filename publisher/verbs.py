@@ -214,9 +214,11 @@ def reconnect(
         row = ACCOUNT.locked(account_id)
         access.require(by, row.brand_id, "manager")
         act.changed({"status": row.status}, {"status": "connected"})
-        row.token, row.status, row.expires_at = token, Account.Status.CONNECTED, None
-        row.refresh_token = refresh_token or row.refresh_token
-        row.save(update_fields=["token", "refresh_token", "status", "expires_at"])
+        given = services.credentials(row.channel, token, refresh_token or row.refresh_token)
+        for name, value in given.items():
+            setattr(row, name, value)
+        row.status, row.expires_at = Account.Status.CONNECTED, None
+        row.save(update_fields=[*given, "status", "expires_at"])
 
 
 @verb("account.disable", on=ACCOUNT, permission=MANAGE_ACCOUNT, group="administrator")
@@ -258,27 +260,29 @@ def connect(
     brand_id: UUID,
     channel: Literal[
         "meta_facebook", "meta_instagram", "meta_instagram_stories", "tiktok", "youtube",
-        "google_business", "wordpress_blog",
+        "google_business", "wordpress_blog", "linkedin", "x", "mastodon", "bluesky",
     ],
     name: Annotated[str, Field(min_length=1, max_length=150)],
     remote_account: Annotated[
         str,
         Field(min_length=1, max_length=200,
-              description="id of the page, user or location; the user name on a blog"),
+              description="id of the page, user or location; the user name on a blog or Bluesky"),
     ],
     token: Token,
     *,
     by: By,
     reason: str,
-    base_url: Annotated[str, Field(max_length=500, description="address of the blog")] = "",
+    base_url: Annotated[
+        str, Field(max_length=500, description="address of the blog or of the server")
+    ] = "",
     refresh_token: Annotated[str, Field(max_length=10_000)] = "",
 ) -> Account:  # fmt: skip
     """Connect an account by its token."""
     with acting(connect, brand_id, by=by, reason=reason) as act:
         brand = BRAND.locked(brand_id)
         access.require(by, brand.pk, "manager")
-        if channel == "wordpress_blog" and not base_url:
-            raise Refused(services.INVALID_PLAN, Fault("base_url", "is needed for a blog"))
+        if channel in ("wordpress_blog", "mastodon") and not base_url:
+            raise Refused(services.INVALID_PLAN, Fault("base_url", "is needed on this channel"))
         try:
             if base_url:
                 http.check(base_url)
@@ -286,8 +290,8 @@ def connect(
             raise Refused(services.INVALID_PLAN, Fault("base_url", str(error))) from None
         made, is_new = Account.objects.get_or_create(
             brand=brand, channel=channel, remote_account=remote_account, base_url=base_url,
-            defaults={"tenant": brand.tenant, "name": name, "token": token,
-                      "refresh_token": refresh_token},
+            defaults={"tenant": brand.tenant, "name": name,
+                      **services.credentials(channel, token, refresh_token)},
         )  # fmt: skip
         if not is_new:
             fault = Fault("remote_account", "is connected already; reconnect it instead")

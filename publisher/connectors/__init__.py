@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from publisher.connectors import facebook, google_business, instagram, tiktok, wordpress, youtube
+from publisher.connectors import (
+    bluesky,
+    facebook,
+    google_business,
+    instagram,
+    linkedin,
+    mastodon,
+    tiktok,
+    wordpress,
+    x,
+    youtube,
+)
 from publisher.connectors.base import Connector, Published
 from publisher.models import Channel
 
@@ -14,6 +25,10 @@ _CONNECTORS: dict[str, Connector] = {
     Channel.YOUTUBE: youtube.YouTube(),
     Channel.GOOGLE_BUSINESS: google_business.GoogleBusiness(),
     Channel.WORDPRESS_BLOG: wordpress.WordPress(),
+    Channel.LINKEDIN: linkedin.LinkedIn(),
+    Channel.X: x.X(),
+    Channel.MASTODON: mastodon.Mastodon(),
+    Channel.BLUESKY: bluesky.Bluesky(),
 }
 
 

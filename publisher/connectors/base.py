@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -24,6 +25,9 @@ SETTLED_AFTER = 60.0
 
 Its request may still be on its way, and lists of posts lag behind.
 """
+
+EARLY = timedelta(minutes=5)
+"""How far the provider's clock may be behind."""
 
 
 def publishing_key(row: Publication) -> str:
@@ -194,6 +198,13 @@ def media_faults(content: Content, most: int, kinds: tuple[str, ...], words: str
     return found
 
 
+def with_link(content: Content) -> str:
+    """Return the text with the link below it, where posts have no field for links."""
+    if not content.link or content.link in content.text:
+        return content.text
+    return f"{content.text}\n\n{content.link}" if content.text else content.link
+
+
 def link_faults(content: Content) -> list[Fault]:
     """Return the fault of a link that leads nowhere public."""
     try:
@@ -202,3 +213,12 @@ def link_faults(content: Content) -> list[Fault]:
     except http.Blocked as error:
         return [Fault("link", str(error))]
     return []
+
+
+def moment_of(text: object) -> datetime | None:
+    """Return a time as providers write it."""
+    try:
+        found = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import IO, Any, TypeVar
 
 import jobs
 from jobs import http
 from publisher import config
+from publisher.clock import now
 from publisher.connectors import tokens
-from publisher.connectors.base import Run
+from publisher.connectors.base import Run, moment_of
 from publisher.connectors.media import TOTAL
 from publisher.errors import ProviderError, Unclear
 from publisher.models import Account
@@ -17,6 +20,7 @@ from publisher.models import Account
 Judge = Callable[[int, Mapping[str, Any]], ProviderError | Unclear]
 Sign = Callable[[Account], Mapping[str, str]]
 MOST_PAGES = 100
+MOST_WAIT = 86_400.0
 OPEN_FOR = 60.0
 """Seconds without calls to a host after five failures in a row."""
 T = TypeVar("T")
@@ -73,9 +77,7 @@ class Api:
     ) -> http.Response:  # fmt: skip
         """Return the answer to a request to an address that the provider has handed out."""
         signed = self._sign(self._run.account) if sign else {}
-        if self._uploads is None:
-            self._uploads = self._run.ctx.enter(http.client(total=TOTAL))
-        answer = self._send(method, url, {**headers, **signed}, {"content": content}, self._uploads)
+        answer = self._send(method, url, {**headers, **signed}, {"content": content})
         if answer.status_code >= 500:
             raise Unclear(f"status {answer.status_code}")
         if answer.status_code == 429:
@@ -103,16 +105,22 @@ class Api:
         url: str,
         headers: Mapping[str, str],
         how: Mapping[str, Any],
-        client: http.Client | None = None,
     ) -> http.Response:
+        client = self._uploader() if {"content", "files"} & how.keys() else self._client
         try:
             with self._breaker:
-                answer = (client or self._client).request(method, url, headers=headers, **how)
+                answer = client.request(method, url, headers=headers, **how)
                 if answer.status_code in (502, 503, 504):
                     answer.raise_for_status()
         except http.HTTPStatusError as error:
             raise Unclear(f"status {error.response.status_code}") from error
         return answer
+
+    def _uploader(self) -> http.Client:
+        """Return a client that waits for longer."""
+        if self._uploads is None:
+            self._uploads = self._run.ctx.enter(http.client(total=TOTAL))
+        return self._uploads
 
     def _decoded(self, answer: http.Response, *, empty: bool = False) -> Any:
         status = answer.status_code
@@ -136,7 +144,21 @@ class Api:
 
 
 def _later(answer: http.Response) -> ProviderError:
-    return ProviderError("later", "429", http.retry_after(answer) or 60)
+    return ProviderError("later", "429", http.retry_after(answer) or _until_reset(answer) or 60)
+
+
+def _until_reset(answer: http.Response) -> float:
+    """Return the seconds until a limit is renewed, as services without Retry-After say it."""
+    for name in ("x-rate-limit-reset", "x-ratelimit-reset", "ratelimit-reset"):
+        text = answer.headers.get(name, "").strip()
+        if re.fullmatch(r"[0-9]{9,11}", text):
+            moment = datetime.fromtimestamp(int(text), UTC)
+        elif (found := moment_of(text)) is not None:
+            moment = found
+        else:
+            continue
+        return min(max((moment - now()).total_seconds(), 1), MOST_WAIT)
+    return 0
 
 
 def bearer(account: Account) -> Mapping[str, str]:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from jobs import effects
 from publisher.connectors import graph
 from publisher.connectors.base import (
+    EARLY,
     Connector,
     Published,
     Run,
     Taken,
     link_faults,
     media_faults,
+    moment_of,
 )
 from publisher.connectors.client import id_of
 from publisher.content import Content
 from publisher.errors import Fault
-
-EARLY = timedelta(minutes=5)
-"""How far the provider's clock may be behind."""
 
 
 class FacebookPage(Connector):
@@ -79,12 +77,3 @@ def _call(content: Content) -> tuple[str, dict[str, str]]:
         return "videos", {"file_url": media.url, "description": content.text}
     alt = {"alt_text_custom": media.alt_text} if media.alt_text else {}
     return "photos", {"url": media.url, "caption": content.text, **alt}
-
-
-def moment_of(text: object) -> datetime | None:
-    """Return a time as providers write it."""
-    try:
-        found = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None

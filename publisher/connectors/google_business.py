@@ -9,15 +9,16 @@ import jobs
 from jobs import effects
 from publisher import config
 from publisher.connectors.base import (
+    EARLY,
     Connector,
     Published,
     Run,
     Taken,
     link_faults,
     media_faults,
+    moment_of,
 )
 from publisher.connectors.client import MOST_PAGES, Api, bearer, id_of, rows_of
-from publisher.connectors.facebook import EARLY, moment_of
 from publisher.content import Content
 from publisher.errors import Action, Fault, ProviderError, Unclear
 

@@ -10,9 +10,16 @@ import jobs
 from jobs import effects, http
 from publisher import keys
 from publisher.connectors import graph
-from publisher.connectors.base import Connector, Published, Run, Taken, media_faults
+from publisher.connectors.base import (
+    EARLY,
+    Connector,
+    Published,
+    Run,
+    Taken,
+    media_faults,
+    moment_of,
+)
 from publisher.connectors.client import Api, id_of, rows_of
-from publisher.connectors.facebook import EARLY, moment_of
 from publisher.content import Content
 from publisher.errors import Fault, ProviderError, Unclear
 

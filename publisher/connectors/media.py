@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -12,9 +13,33 @@ import jobs
 from jobs import http
 from publisher.errors import ProviderError, Unclear
 
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)\Z")
 TOTAL = 120.0
 """Seconds for one portion, there or back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that was fetched."""
+
+    data: bytes
+    content_type: str
+
+
+def fetched(ctx: jobs.Context, url: str, most: int) -> Picture:
+    """Return the image at an address; raise ProviderError for none, and for a larger one."""
+    client = ctx.enter(http.client(total=TOTAL, redirects=2, max_bytes=most))
+    try:
+        answer = client.get(url)
+    except http.TooLarge:
+        raise ProviderError("permanent", f"the image has more than {most} bytes") from None
+    if answer.status_code >= 500 or answer.status_code == 429:
+        raise Unclear(f"the media's server answers {answer.status_code}")
+    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if answer.status_code != 200 or content_type not in IMAGES:
+        raise ProviderError("permanent", "there is no image at the address")
+    return Picture(answer.content, content_type)
 
 
 class Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ import jobs
 from jobs import http
 from publisher import config
 from publisher.clock import now
+from publisher.connectors import sessions
 from publisher.errors import ProviderError, Unclear
 from publisher.models import Account, Channel, Refusal
 
@@ -20,7 +23,9 @@ HELD_FOR = 300.0
 """Seconds that posts wait where the provider refuses the project's own credentials."""
 
 
-REFRESHED = (Channel.GOOGLE_BUSINESS, Channel.YOUTUBE, Channel.TIKTOK)
+REFRESHED = (
+    Channel.GOOGLE_BUSINESS, Channel.YOUTUBE, Channel.TIKTOK, Channel.LINKEDIN, Channel.X,
+)  # fmt: skip
 META = (Channel.META_FACEBOOK, Channel.META_INSTAGRAM, Channel.META_INSTAGRAM_STORIES)
 """Their tokens are exchanged for new ones, while they are good."""
 META_AHEAD = timedelta(days=7)
@@ -29,12 +34,13 @@ META_AHEAD = timedelta(days=7)
 def keep_fresh(account: Account) -> None:
     """Refresh a token that is about to expire."""
     ahead = META_AHEAD if account.channel in META else AHEAD
-    if account.expires_at is None or account.expires_at - ahead > now():
+    is_new = not account.token  # of an application password
+    if not is_new and (account.expires_at is None or account.expires_at - ahead > now()):
         return
     try:
         renew(account)
     except ProviderError:
-        if account.expires_at <= now():
+        if is_new or account.expires_at is None or account.expires_at <= now():
             raise
         # The token is good still; the next call tries again.
 
@@ -45,13 +51,10 @@ def renew(account: Account) -> bool:
     Raises ProviderError: with the action ``token`` where the provider refuses for good, and with
     ``retry`` where its answer does not come or cannot be read.
     """
-    is_meta = account.channel in META
-    if is_meta and not config.settings().META_APP_ID:
-        return False
-    if not is_meta and (account.channel not in REFRESHED or not account.refresh_token):
+    if (ask := _refresher(account)) is None:
         return False
     try:
-        http.refresh_once(account, _exchange if is_meta else _ask, fields=FIELDS)
+        http.refresh_once(account, ask, fields=FIELDS)
     except (Unclear, http.HttpError) as error:
         raise ProviderError("retry", f"refresh: {_words(error)}") from error
     except ProviderError as error:
@@ -60,6 +63,15 @@ def renew(account: Account) -> bool:
         raise
     Refusal.objects.filter(channel=account.channel).delete()
     return True
+
+
+def _refresher(account: Account) -> Callable[[Account], dict[str, Any]] | None:
+    """Return what asks for a new token; None where the account can have none."""
+    if account.channel in META:
+        return _exchange if config.settings().META_APP_ID else None
+    if account.channel == Channel.BLUESKY:
+        return sessions.renewed if account.app_password or account.refresh_token else None
+    return _ask if account.channel in REFRESHED and account.refresh_token else None
 
 
 def _report(channel: str, code: str) -> None:
@@ -77,13 +89,16 @@ def _words(error: Exception) -> str:
 
 
 def _ask(account: Account) -> dict[str, Any]:
-    url, client = _client_of(account)
-    body = {"grant_type": "refresh_token", "refresh_token": account.refresh_token, **client}
-    answer = http.post(url, data=body, total=10)
+    client = _client_of(account)
+    body = {
+        "grant_type": "refresh_token", "refresh_token": account.refresh_token, **client.body,
+    }  # fmt: skip
+    more: dict[str, Any] = {"auth": client.auth} if client.auth else {}
+    answer = http.post(client.url, data=body, total=10, **more)
     found = _decoded(answer)
     if answer.status_code in (400, 401) or (found.get("error") and answer.status_code == 200):
         code = str(found.get("error", ""))[:60]
-        if code == "invalid_grant":
+        if code in client.refusals:
             raise ProviderError("token", code)
         raise ProviderError("later", code, HELD_FOR, "kind")
     return _tokens(answer, found, timedelta(hours=1))
@@ -132,18 +147,41 @@ def _tokens(
     }  # fmt: skip
 
 
-def _client_of(account: Account) -> tuple[str, dict[str, str]]:
-    """Return where the account's tokens are refreshed, and the project's own client there."""
-    settings = config.settings()
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """The project's own client at a provider, as a refresh shows it."""
+
+    url: str
+    body: Mapping[str, str] = field(default_factory=dict)
+    auth: tuple[str, str] | None = None
+    refusals: tuple[str, ...] = ("invalid_grant",)
+    """Errors that mean the refresh token, and not the client."""
+
+
+def _client_of(account: Account) -> _Client:
+    settings, base = config.settings(), account.base_url
     if account.channel == Channel.TIKTOK:
-        base = account.base_url or settings.TIKTOK_URL
-        return f"{base}/v2/oauth/token/", {
+        client = {
             "client_key": settings.TIKTOK_CLIENT_KEY,
             "client_secret": settings.TIKTOK_CLIENT_SECRET,
         }
-    return settings.GOOGLE_TOKEN_URL, {
+        return _Client(f"{base or settings.TIKTOK_URL}/v2/oauth/token/", client)
+    if account.channel == Channel.X:
+        auth = (settings.X_CLIENT_ID, settings.X_CLIENT_SECRET)
+        # X calls a refresh token that was used before an invalid request.
+        refusals = ("invalid_grant", "invalid_request")
+        body = {"client_id": settings.X_CLIENT_ID}
+        return _Client(f"{base or settings.X_URL}/2/oauth2/token", body, auth, refusals)
+    if account.channel == Channel.LINKEDIN:
+        client = {
+            "client_id": settings.LINKEDIN_CLIENT_ID,
+            "client_secret": settings.LINKEDIN_CLIENT_SECRET,
+        }
+        return _Client(f"{base or settings.LINKEDIN_AUTH_URL}/oauth/v2/accessToken", client)
+    client = {
         "client_id": settings.GOOGLE_CLIENT_ID, "client_secret": settings.GOOGLE_CLIENT_SECRET,
     }  # fmt: skip
+    return _Client(settings.GOOGLE_TOKEN_URL, client)
 
 
 def give_up(account: Account, code: str) -> None:

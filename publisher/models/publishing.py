@@ -23,6 +23,10 @@ class Channel(models.TextChoices):
     YOUTUBE = "youtube", _("YouTube")
     GOOGLE_BUSINESS = "google_business", _("Google Business Profile")
     WORDPRESS_BLOG = "wordpress_blog", _("WordPress blog")
+    LINKEDIN = "linkedin", _("LinkedIn")
+    X = "x", _("X")
+    MASTODON = "mastodon", _("Mastodon")
+    BLUESKY = "bluesky", _("Bluesky")
 
 
 class Brand(models.Model):
@@ -73,6 +77,8 @@ class Account(models.Model):
     """The site of a blog; elsewhere the address of the provider's API, if it is not the usual."""
     token = EncryptedTextField(_("token"), tenant_field="tenant")
     refresh_token = EncryptedTextField(_("refresh token"), tenant_field="tenant", default="")
+    app_password = EncryptedTextField(_("application password"), tenant_field="tenant", null=True)
+    """Of Bluesky, whose tokens are those of a session that it begins."""
     expires_at = models.DateTimeField(_("token expires"), null=True, blank=True)
     status = models.CharField(
         _("status"), max_length=20, choices=Status.choices, default=Status.CONNECTED

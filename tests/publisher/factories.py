@@ -13,15 +13,23 @@ PLACES = {
     "meta_facebook": ("graph", "page"), "meta_instagram": ("graph", "user"),
     "meta_instagram_stories": ("graph", "user"), "google_business": ("google", "accounts/1/loc/2"),
     "wordpress_blog": ("blog", "editor"), "tiktok": ("tiktok", "tiktok"),
-    "youtube": ("youtube", "youtube"),
+    "youtube": ("youtube", "youtube"), "linkedin": ("linkedin", "urn:li:organization:7"),
+    "x": ("x", "7"), "mastodon": ("mastodon", "bakery"), "bluesky": ("bluesky", "bakery.test"),
 }  # fmt: skip
 """The service of the stand-in, and the id of the account there."""
-POSTED = {**{name: place for name, (_, place) in PLACES.items()}, "wordpress_blog": "blog"}
+POSTED = {
+    **{name: place for name, (_, place) in PLACES.items()}, "wordpress_blog": "blog",
+    **{name: name for name in ("linkedin", "x", "mastodon", "bluesky")},
+}  # fmt: skip
 """Where the stand-in keeps the posts of a channel."""
 
 
 origin = ""
 """The address of the stand-in, which serves media as well."""
+
+
+ROTATING = ("google", "tiktok", "youtube", "linkedin", "x")
+"""Services whose refresh tokens are good once."""
 
 
 def video(size: int = 300_000) -> dict[str, str]:
@@ -38,7 +46,8 @@ def accounts(brand: Brand, url: str, suffix: str = "") -> dict[str, Account]:
             brand=brand, tenant=brand.tenant, channel=channel, name=f"{brand.name} {channel}",
             remote_account=place + suffix, base_url=f"{url}/{service}",
             token=f"token-0{suffix}-{channel}" if suffix else "token-0",
-            refresh_token="refresh-1" if service in ("google", "tiktok", "youtube") else "",
+            refresh_token="refresh-1" if service in ROTATING else "",
+            app_password="token-0" if channel == "bluesky" else None,
         )
         for channel, (service, place) in PLACES.items()
     }  # fmt: skip

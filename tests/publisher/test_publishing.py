@@ -24,7 +24,8 @@ PUBLISHING = {
     "meta_instagram_stories": "POST /user/media_publish",
     "google_business": "POST /v4/accounts/1/loc/2/localPosts",
     "wordpress_blog": "POST /wp-json/wp/v2/posts", "tiktok": "PUT /upload/v_pub_file~17000001",
-    "youtube": "PUT /session/17000001",
+    "youtube": "PUT /session/17000001", "linkedin": "POST /rest/posts", "x": "POST /2/tweets",
+    "mastodon": "POST /api/v1/statuses", "bluesky": "POST /xrpc/com.atproto.repo.createRecord",
 }  # fmt: skip
 
 

@@ -14,9 +14,13 @@ PLACES = {
     "meta_instagram_stories": ("graph", "bakery-instagram"),
     "google_business": ("google", "accounts/1/locations/1"), "wordpress_blog": ("blog", "editor"),
     "tiktok": ("tiktok", "bakery-tiktok"), "youtube": ("youtube", "bakery-youtube"),
+    "linkedin": ("linkedin", "urn:li:organization:1"), "x": ("x", "1"),
+    "mastodon": ("mastodon", "bakery"), "bluesky": ("bluesky", "bakery.test"),
 }  # fmt: skip
 """The service of the stand-in, and the id of the account there."""
-CLIENTS = ("META_APP_ID", "GOOGLE_CLIENT_ID", "TIKTOK_CLIENT_KEY")
+CLIENTS = (
+    "META_APP_ID", "GOOGLE_CLIENT_ID", "TIKTOK_CLIENT_KEY", "LINKEDIN_CLIENT_ID", "X_CLIENT_ID",
+)  # fmt: skip
 
 
 def is_needed() -> bool:
@@ -60,7 +64,8 @@ def offer(url: str) -> int:
             brand=brand, channel=channel, remote_account=place,
             defaults={"base_url": f"{url}/{service}"},
             create_defaults={
-                "base_url": f"{url}/{service}", "tenant": brand.tenant, "token": "stand-in",
+                "base_url": f"{url}/{service}", "tenant": brand.tenant,
+                **services.credentials(channel, "stand-in", ""),
                 "name": f"{NAME} on {Channel(channel).label}",
             },
         )  # fmt: skip

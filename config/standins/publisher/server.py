@@ -9,11 +9,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from email.parser import BytesParser
+from email.policy import default
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from config.standins.publisher import google, media, meta, pages, tiktok, wordpress, youtube
+from config.standins.publisher import (
+    bluesky,
+    google,
+    linkedin,
+    mastodon,
+    media,
+    meta,
+    pages,
+    tiktok,
+    wordpress,
+    x,
+    youtube,
+)
 from config.standins.serving import Server
 
 Answer = tuple[int, Any] | tuple[int, Any, dict[str, str]]
@@ -29,16 +43,32 @@ class Request:
         self.query = dict(parse_qsl(parts.query))
         self.raw, self.headers = body, headers
         self.body: dict[str, Any] = {}
+        self.parts: dict[str, bytes] = {}
+        """Of a form with files."""
+        content_type = headers.get("Content-Type") or ""
         if method == "PUT":
             pass
-        elif "json" in (headers.get("Content-Type") or ""):
+        elif "json" in content_type:
             self.body = json.loads(body or b"{}")
-        elif body:
+        elif content_type.startswith("multipart/"):
+            self.parts = _parts(content_type, body)
+        elif "urlencoded" in content_type:
             self.body = dict(parse_qsl(body.decode(), keep_blank_values=True))
         kind, _, credentials = (headers.get("Authorization") or "").partition(" ")
         self.token = credentials
         if kind == "Basic":
             self.token = base64.b64decode(credentials).decode().partition(":")[2]
+
+
+def _parts(content_type: str, body: bytes) -> dict[str, bytes]:
+    """Return the fields of a form by their names."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode()
+    found: dict[str, bytes] = {}
+    for one in BytesParser(policy=default).parsebytes(head + body).iter_parts():
+        name = one.get_param("name", header="content-disposition")
+        data: Any = one.get_payload(decode=True)
+        found[str(name)] = data
+    return found
 
 
 class Standin:
@@ -70,6 +100,8 @@ class Standin:
             """Why TikTok and Instagram fail to process media."""
             self.damaged = 0
             """How many portions were not what the server of media has sent."""
+            self.longest = 500
+            """How many characters the Mastodon server takes."""
             self.quota = (0, 50)
             """How many posts each user of Instagram has used besides those here, and may use."""
             self.expired: set[str] = set()
@@ -133,6 +165,11 @@ class Standin:
         """Return the time as the providers write it."""
         return datetime.now(UTC).isoformat(timespec="seconds")
 
+    @staticmethod
+    def milliseconds() -> int:
+        """Return the time in milliseconds."""
+        return int(datetime.now(UTC).timestamp() * 1000)
+
     def take_fault(self, request: Request) -> str:
         """Return the fault of a request, and have done with it."""
         with self.lock:
@@ -189,6 +226,8 @@ class Standin:
 SERVICES: dict[str, Callable[[Standin, Request], Answer]] = {
     "graph": meta.answer, "google": google.answer, "oauth": google.token, "blog": wordpress.answer,
     "tiktok": tiktok.answer, "youtube": youtube.answer, "media": media.answer,
+    "linkedin": linkedin.answer, "x": x.answer, "mastodon": mastodon.answer,
+    "bluesky": bluesky.answer,
     "": pages.answer, "posts": pages.answer,
 }  # fmt: skip
 
