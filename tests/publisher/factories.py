@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from publisher import services
 from publisher.content import Content
 from publisher.models import Account, Brand, Channel
 
@@ -41,16 +42,16 @@ def accounts(brand: Brand, url: str, suffix: str = "") -> dict[str, Account]:
     """An account on every channel, at the stand-in."""
     global origin
     origin = url
-    return {
-        channel: Account.objects.create(
+    found = {}
+    for channel, (service, place) in PLACES.items():
+        token = f"token-0{suffix}-{channel}" if suffix else "token-0"
+        refresh = "refresh-1" if service in ROTATING else ""
+        found[channel] = Account.objects.create(
             brand=brand, tenant=brand.tenant, channel=channel, name=f"{brand.name} {channel}",
             remote_account=place + suffix, base_url=f"{url}/{service}",
-            token=f"token-0{suffix}-{channel}" if suffix else "token-0",
-            refresh_token="refresh-1" if service in ROTATING else "",
-            app_password="token-0" if channel == "bluesky" else None,
-        )
-        for channel, (service, place) in PLACES.items()
-    }  # fmt: skip
+            **services.credentials(channel, token, refresh),
+        )  # fmt: skip
+    return found
 
 
 def post(channel: str, text: str = "Fresh bread from seven", **fields: Any) -> Content:

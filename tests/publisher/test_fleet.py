@@ -30,12 +30,16 @@ CALLS = {
     "meta_instagram_stories": ["container", "status", "status", "quota", "publish", "link"],
     "tiktok": ["creator", "init", "chunk", "chunk", "last chunk", "status", "status"],
     "youtube": ["session", "portion", "portion", "last portion"],
+    "linkedin": ["publish"],
+    "x": ["publish"],
+    "mastodon": ["limit", "publish"],
+    "bluesky": ["publish"],
 }
 """The calls of each channel that goes undisturbed."""
 LAST = ("publish", "last chunk", "last portion")
 """The calls that make a post appear."""
-NOTING = ("meta_instagram", "meta_instagram_stories", "tiktok", "youtube")
-"""They note a container or an upload, before they note that they publish."""
+NOTING = ("meta_instagram", "meta_instagram_stories", "tiktok", "youtube", "bluesky")
+"""They note a container, an upload or a key, before they note that they publish."""
 WAITING = ("meta_instagram", "meta_instagram_stories", "tiktok")
 SILENT = "meta_facebook video"
 SIZES = {"tiktok": tiktok.CHUNK * 3 + 17, "youtube": youtube.CHUNK * 2 + 17}

@@ -12,13 +12,16 @@ from django.test import Client
 
 from config.standins.publisher import Standin
 from jobs.testing import emitted, freeze_clock, run_jobs
-from publisher import alerts, clock, services
+from publisher import alerts, clock, services, verbs
 from publisher.models import Account, Publication, Refusal
 from tests.publisher import factories
-from tests.publisher.test_publishing import publish
+from tests.publisher.test_publishing import publish, run_for
 
 pytestmark = pytest.mark.django_db
-ROTATING = {"google_business": "POST /", "tiktok": "POST /v2/oauth/token/", "youtube": "POST /"}
+ROTATING = {
+    "google_business": "POST /", "tiktok": "POST /v2/oauth/token/", "youtube": "POST /",
+    "linkedin": "POST /oauth/v2/accessToken", "x": "POST /2/oauth2/token",
+}  # fmt: skip
 """Where the tokens of a channel are refreshed."""
 
 
@@ -30,7 +33,8 @@ def _of_meta(standin: Standin, settings: Any) -> None:
 
 
 def refreshes(standin: Standin) -> int:
-    return sum(path in ("", "v2/oauth/token/", "oauth/access_token") for _, path in standin.calls)
+    paths = {"oauth/access_token", *(one.removeprefix("POST /") for one in ROTATING.values())}
+    return sum(path in paths for _, path in standin.calls)
 
 
 @pytest.mark.parametrize("channel", ROTATING)
@@ -44,6 +48,56 @@ def test_a_token_is_refreshed_once_when_the_provider_calls_it_expired(
     account.refresh_from_db()
     assert account.token != "token-0" and account.refresh_token != "refresh-1"
     assert refreshes(standin) == 1 and account.expires_at is not None
+
+
+def sessions(standin: Standin) -> list[str]:
+    names = (path.removeprefix("xrpc/com.atproto.server.") for _, path in standin.calls)
+    return [name for name in names if name.endswith("Session")]
+
+
+def test_a_session_of_bluesky_is_kept_prolonged_and_begun_again(
+    accounts: dict[str, Account], standin: Standin
+) -> None:
+    account = accounts["bluesky"]
+    assert publish(account, text="one").status == "completed"
+    assert publish(account, text="two").status == "completed"
+    assert sessions(standin) == ["createSession"]
+    account.refresh_from_db()
+    standin.expired.add(account.token)
+    assert publish(account, text="three").status == "completed"
+    assert sessions(standin) == ["createSession", "refreshSession"]
+    account.refresh_from_db()
+    standin.expired.add(account.token)
+    standin.refreshes.clear()
+    assert publish(account, text="four").status == "completed"
+    assert sessions(standin)[2:] == ["refreshSession", "createSession"]
+    assert len(standin.posts["bluesky"]) == 4
+
+
+@pytest.mark.parametrize("fault", ["500", "drop", "garbage", "429"])
+def test_a_session_that_cannot_begin_disconnects_nobody(
+    fault: str, accounts: dict[str, Account], standin: Standin
+) -> None:
+    standin.misbehave("server.createSession", fault)
+    row = publish(accounts["bluesky"], 900)
+    accounts["bluesky"].refresh_from_db()
+    assert (row.status, row.doubted) == ("completed", False), row.error
+    assert accounts["bluesky"].status == "connected"
+
+
+def test_an_application_password_that_is_refused_disconnects_until_there_is_another(
+    accounts: dict[str, Account], standin: Standin
+) -> None:
+    account = accounts["bluesky"]
+    standin.expired.add("token-0")
+    row = publish(account, 120)
+    account.refresh_from_db()
+    assert (row.status, account.status) == ("pending", "needs_reconnect")
+    assert len(emitted("publisher.account.needs_reconnect")) == 1
+    verbs.reconnect(account.pk, "another", by="tests", reason="they have made a new one")
+    run_for(300)
+    row.refresh_from_db()
+    assert row.status == "completed", row.error
 
 
 def test_an_answer_without_a_refresh_token_erases_none(
