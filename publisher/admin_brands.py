@@ -12,7 +12,7 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Words
-from publisher import times, windows
+from publisher import admin_consents, times, windows
 from publisher.admin_base import PublisherAdmin, link_to
 from publisher.models import Brand
 
@@ -84,6 +84,7 @@ class BrandAdmin(PublisherAdmin):
             *((one.label, one.draw(row)) for one in columns),
             (_("Posting times"), times.words(row)),
             (_("Accounts"), accounts),
+            (_("Connect an account of"), admin_consents.links(request, row)),
             (_("Members"), members),
         ]
 

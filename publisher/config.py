@@ -92,6 +92,12 @@ class Settings:
     GOOGLE_TOKEN_URL: str = "https://oauth2.googleapis.com/token"  # noqa: S105
     GOOGLE_CLIENT_ID: str = ""
     GOOGLE_CLIENT_SECRET: str = field(default="", repr=False)
+    META_AUTH_URL: str = "https://www.facebook.com/v26.0"
+    GOOGLE_AUTH_URL: str = "https://accounts.google.com"
+    GOOGLE_ACCOUNTS_URL: str = "https://mybusinessaccountmanagement.googleapis.com"
+    GOOGLE_LOCATIONS_URL: str = "https://mybusinessbusinessinformation.googleapis.com"
+    TIKTOK_AUTH_URL: str = "https://www.tiktok.com"
+    X_AUTH_URL: str = "https://x.com"
     LINKEDIN_URL: str = "https://api.linkedin.com"
     LINKEDIN_AUTH_URL: str = "https://www.linkedin.com"
     LINKEDIN_VERSION: str = "202610"

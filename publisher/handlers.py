@@ -59,3 +59,4 @@ jobs.schedule("publisher-daily", Digest(period="daily"), cron="0 6 * * *", overl
 jobs.schedule("publisher-weekly", Digest(period="weekly"), cron="0 6 * * MON", overlap="skip")
 sweeper("publisher")(retention.trim)
 sweeper("publisher-assets")(retention.trim_assets)
+sweeper("publisher-consents")(retention.trim_consents)

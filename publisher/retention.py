@@ -14,6 +14,7 @@ from publisher.clock import now
 from publisher.content import Content
 from publisher.models import (
     Asset,
+    Consent,
     Plan,
     PlanVersion,
     Publication,
@@ -25,6 +26,7 @@ KEEP = timedelta(days=180)
 KEEP_LETTERS = timedelta(days=90)
 KEEP_ASSETS = timedelta(days=7)
 """Since their last use."""
+KEEP_CONSENTS = timedelta(hours=1)
 _KEPT = Publication.Reason.IN_DOUBT
 """Somebody still has to decide about these."""
 
@@ -70,6 +72,12 @@ def trim_assets(dry_run: bool, chunk: int) -> Iterator[dict[str, int]]:
             yield {"assets deleted": len(some)}
         if len(some) < chunk:
             return
+
+
+def trim_consents(dry_run: bool, chunk: int) -> Iterator[dict[str, int]]:
+    """Delete old consents, with the tokens that nobody has chosen."""
+    rows = Consent.objects.filter(created_at__lt=now() - KEEP_CONSENTS)
+    yield {"consents deleted": rows.count() if dry_run else rows.delete()[0]}
 
 
 def _assets_in_use() -> set[UUID]:

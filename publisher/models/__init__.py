@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from publisher.models.assets import Asset
+from publisher.models.consents import Consent
 from publisher.models.planning import (
     Approval,
     Comment,
@@ -28,6 +29,7 @@ __all__ = [
     "Brand",
     "Channel",
     "Comment",
+    "Consent",
     "Member",
     "Plan",
     "PlanVersion",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from config.standins.publisher import media
+from config.standins.publisher import consents, media
 
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
@@ -18,6 +18,11 @@ def answer(standin: Standin, request: Request) -> Answer:
     """Answer a call of the posts of a location."""
     if request.token in standin.expired or not request.token:
         return refuse(401, "UNAUTHENTICATED")
+    if request.path == "v1/accounts":
+        return 200, {"accounts": [{"name": "accounts/1"}]}
+    if request.path == "v1/accounts/1/locations":
+        found = [{"name": f"locations/{n}", "title": f"Bakery {n}"} for n in (1, 2)]
+        return 200, {"locations": found}
     if not request.path.endswith("/localPosts"):
         return refuse(404, "NOT_FOUND")
     location = request.path.removeprefix("v4/").removesuffix("/localPosts")
@@ -50,7 +55,10 @@ def token(standin: Standin, request: Request) -> Answer:
     old = str(request.body.get("refresh_token", ""))
     if standin.refuses_client:
         return 401, {"error": "invalid_client"}
-    if standin.refreshes.pop(old, None) is None:
+    if request.body.get("grant_type") == "authorization_code":
+        if not consents.is_good(standin, request.body):
+            return 400, {"error": "invalid_grant"}
+    elif standin.refreshes.pop(old, None) is None:
         return 400, {"error": "invalid_grant"}
     number = standin.next_id()
     found = {"access_token": f"token-{number}", "expires_in": 3600, "token_type": "Bearer"}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from config.standins.publisher import tokens
+from config.standins.publisher import consents, tokens
 
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
@@ -20,10 +20,16 @@ _BARE = re.compile(r"(?<!\\)[|{}@\[\]()<>*_~]")
 
 def answer(standin: Standin, request: Request) -> Answer:
     """Answer a call of the API."""
+    if request.path == "oauth/v2/authorization":
+        return consents.answer(standin, request)
     if request.path == "oauth/v2/accessToken":
         return tokens.answer(standin, request)
     if request.token in standin.expired or not request.token:
         return refuse(401, "REVOKED_ACCESS_TOKEN", "The token used in the request has been revoked")
+    if request.path == "v2/userinfo":
+        return 200, {"sub": "7", "name": "Bea Baker"}
+    if request.path == "rest/organizationAcls":
+        return 200, {"elements": [{"organization": "urn:li:organization:7"}]}
     if request.path.startswith("upload/"):
         standin.containers[unquote(request.path.removeprefix("upload/"))]["size"] = len(request.raw)
         return 201, None

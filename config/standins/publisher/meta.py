@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from config.standins.publisher import media
+from config.standins.publisher import consents, media
 
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
@@ -30,10 +30,18 @@ PAGE = 2
 def answer(standin: Standin, request: Request) -> Answer:
     """Answer a call of the Graph API."""
     if request.path == "oauth/access_token":
-        return _exchange(standin, request.query)
+        return _exchange(standin, {**request.query, **request.body})
     if request.token in standin.expired or not request.token:
         return refuse(190, "Error validating access token", status=401)
     owner, _, edge = request.path.partition("/")
+    if request.path == "me/accounts":
+        user = {"id": "17", "username": "bakery"}
+        pages = [
+            {"id": "page", "name": "Bakery", "access_token": "page-token",
+             "instagram_business_account": user},
+            {"id": "page-2", "name": "Café", "access_token": "page-token-2"},
+        ]  # fmt: skip
+        return 200, {"data": pages}
     if request.method == "GET":
         return _read(standin, owner, edge, request.query)
     if unknown := set(request.body) - EDGES.get(edge, set()):
@@ -59,6 +67,10 @@ def refuse(code: int, message: str, *, subcode: int = 0, status: int = 400) -> A
 
 def _exchange(standin: Standin, query: dict[str, str]) -> Answer:
     """Exchange a token that is good for another one."""
+    if query.get("grant_type") == "authorization_code" and query.get("client_secret") == "of-us":
+        if not consents.is_good(standin, query):
+            return refuse(100, "This authorization code has been used.")
+        return 200, {"access_token": f"token-{standin.next_id()}", "token_type": "bearer"}
     if query.get("grant_type") != "fb_exchange_token":
         return refuse(100, "Invalid grant_type")
     if query.get("client_secret") != "of-us":

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from config.standins.publisher import (
     bluesky,
+    consents,
     google,
     linkedin,
     mastodon,
@@ -108,6 +109,8 @@ class Standin:
             """Tokens that are not good any more."""
             self.refreshes: dict[str, str] = {"refresh-1": "token-1"}
             """Refresh tokens that are good, each once."""
+            self.codes: dict[str, dict[str, str]] = {}
+            """Codes of consents, which are good once."""
             self.keeps_refresh = False
             """Whether an answer to a refresh leaves the refresh token out."""
             self.retry_after = 120
@@ -227,7 +230,7 @@ SERVICES: dict[str, Callable[[Standin, Request], Answer]] = {
     "graph": meta.answer, "google": google.answer, "oauth": google.token, "blog": wordpress.answer,
     "tiktok": tiktok.answer, "youtube": youtube.answer, "media": media.answer,
     "linkedin": linkedin.answer, "x": x.answer, "mastodon": mastodon.answer,
-    "bluesky": bluesky.answer,
+    "bluesky": bluesky.answer, "consent": consents.answer,
     "": pages.answer, "posts": pages.answer,
 }  # fmt: skip
 

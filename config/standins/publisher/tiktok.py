@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from config.standins.publisher import consents
+
 if TYPE_CHECKING:
     from config.standins.publisher.server import Answer, Request, Standin
 
@@ -20,6 +22,8 @@ def answer(standin: Standin, request: Request) -> Answer:
         return _token(standin, request)
     if request.token in standin.expired or not request.token:
         return refuse("access_token_invalid", status=401)
+    if request.path == "v2/user/info/":
+        return ok({"user": {"open_id": "bakery-tiktok", "display_name": "Bakery"}})
     if request.path == "v2/post/publish/creator_info/query/":
         options = ["PUBLIC_TO_EVERYONE", "SELF_ONLY"]
         about = {"creator_username": "bakery", "max_video_post_duration_sec": 600}
@@ -97,7 +101,12 @@ def _status(standin: Standin, publish_id: str) -> Answer:
 
 
 def _token(standin: Standin, request: Request) -> Answer:
-    if standin.refreshes.pop(str(request.body.get("refresh_token", "")), None) is None:
+    if request.body.get("grant_type") == "authorization_code":
+        is_good = consents.is_good(standin, request.body)
+    else:
+        token = str(request.body.get("refresh_token", ""))
+        is_good = standin.refreshes.pop(token, None) is not None
+    if not is_good:
         return 200, {"error": "invalid_grant", "error_description": "refused"}
     number = standin.next_id()
     standin.refreshes[f"refresh-{number}"] = f"token-{number}"

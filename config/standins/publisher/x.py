@@ -19,6 +19,8 @@ def answer(standin: Standin, request: Request) -> Answer:
         return tokens.answer(standin, request, "invalid_request")
     if request.token in standin.expired or not request.token:
         return refuse(401, "Unauthorized")
+    if request.path == "2/users/me":
+        return 200, {"data": {"id": "7", "name": "Bakery", "username": "bakery"}}
     if request.path.startswith("2/media/"):
         return _media(standin, request)
     if request.method == "GET" and request.path.endswith("/tweets"):

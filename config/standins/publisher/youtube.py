@@ -20,6 +20,8 @@ def answer(standin: Standin, request: Request) -> Answer:
         return refuse(401, "authError")
     if request.path == "upload/youtube/v3/videos" and request.query.get("uploadType"):
         return _session(standin, request)
+    if request.path == "youtube/v3/channels":
+        return 200, {"items": [{"id": "UC1", "snippet": {"title": "Bakery"}}]}
     upload = standin.uploads.get(request.path.removeprefix("session/"))
     return _part(standin, upload, request) if upload else refuse(404, "notFound")
 
