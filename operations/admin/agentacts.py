@@ -155,7 +155,7 @@ ACTS = (
         ]),
     Act("resume", gettext_lazy("Resume…"), forbidden=_no_resume, tone="primary",
         verb="agent.resume", consequences=lambda r, a: [_("What waits continues by itself.")]),
-    Act("stop", gettext_lazy("Stop all its operations…"), _stop, tone="danger", verb="agent.stop",
+    Act("stop", gettext_lazy("Stop all…"), _stop, tone="danger", verb="agent.stop",
         consequences=lambda r, a: [
             _("What waits is cancelled at once, what runs at its next check."),
             _("A write whose call has begun is not cancelled."),

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, OuterRef, Subquery, Value
-from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs import flow
-from jobs.admin import Column, Tab, components, moment
-from jobs.models import Breaker
+from jobs.admin import Column, Tab, moment
 from operations import waits
 from operations.admin.agentacts import ACTS, NEW
 from operations.admin.base import OfAgents
+from operations.admin.board import Board, ranked
+from operations.admin.operationacts import STOP_TYPE
 from operations.models import Agent, Login, Operation, Phase
 from operations.services.syncs import standings
 from operations.verbs import VIEW_AGENT
@@ -28,16 +26,13 @@ SHOWN = 20
 """Operations on the page of an agent."""
 
 
-def _of(phase: Phase) -> Any:
-    return Operation.objects.filter(agent=OuterRef("pk"), phase=phase).order_by()
-
-
 @admin.register(Agent)
 class AgentAdmin(OfAgents):
-    """Agents, with what runs, who waits and what is in the way."""
+    """Agents as a live board, those in trouble first; each page has work and syncs."""
 
     view_permission = VIEW_AGENT
-    order = ("key",)
+    order = ("-trouble", "key")
+    listed = ("pause", "resume", "sync-now", "stop")
     search = "key"
     search_words = gettext_lazy("A whole key")
     tabs = (
@@ -50,29 +45,27 @@ class AgentAdmin(OfAgents):
     long = ("password",)
     nouns = ("agent",)
     acts = ACTS
-    list_acts = (NEW,)
+    list_acts = (NEW, STOP_TYPE)
     audit_kind = "agent"
 
     def rows(self, request: HttpRequest) -> Any:
-        waiting = _of(Phase.QUEUED).values("agent").annotate(n=Count("pk")).values("n")
-        return super().rows(request).annotate(
-            waits=Coalesce(Subquery(waiting), 0),
-            runs=Coalesce(Subquery(_of(Phase.IN_PROGRESS).values("type")[:1]), Value("")),
-        )  # fmt: skip
+        return ranked(super().rows(request))
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
-        pauses = {pause.scope: pause.reason for pause in flow.paused()}
-        circuits = dict(
-            Breaker.objects.filter(name__startswith="erp:").exclude(state="closed")
-            .values_list("name", "state")
-        )  # fmt: skip
+        board = self._board(request)
         return (
             Column(_("Agent"), lambda row: row.pk),
+            Column(_("In the way"), lambda row: board().in_the_way(row)),
+            Column(_("Runs"), lambda row: board().runs(row)),
+            Column(_("Waiting"), lambda row: board().waits(row)),
+            Column(_("Stalest"), lambda row: board().staleness(row)),
             Column(_("Login"), lambda row: row.get_login_display()),
-            Column(_("Runs"), lambda row: row.runs or "—"),
-            Column(_("Waiting"), lambda row: row.waits, "jd-num"),
-            Column(_("In the way"), lambda row: _in_the_way(row, pauses, circuits)),
-            Column(_("Last seen"), moment("last_seen_at"), "jd-quiet"),
+        )
+
+    def _board(self, request: HttpRequest) -> Callable[[], Board]:
+        """Return the board of all agents that the reader sees, looked up with its first use."""
+        return cache(
+            lambda: Board(request, super(AgentAdmin, self).rows(request), self.admin_site.name)
         )
 
     def facts(self, request: HttpRequest, row: Any) -> Sequence[Any]:
@@ -83,23 +76,11 @@ class AgentAdmin(OfAgents):
             (_("Login of the ERP"), row.erp_login),
             (_("Client"), row.get_client_display()),
             (_("Tested"), tested),
+            (_("Last seen"), moment("last_seen_at")(row) if row.last_seen_at else "—"),
         ]
 
     def parts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, str]]:
         return [(_("Running and waiting"), _work(row)), (_("Syncs"), _syncs(row))]
-
-
-def _in_the_way(row: Agent, pauses: dict[str, str], circuits: dict[str, str]) -> Any:
-    row._pauses = pauses  # type: ignore[attr-defined]
-    found = [] if row.is_active else [(_("inactive"), "")]
-    if row.login == Login.REFUSED:
-        found.append((_("login refused"), ""))
-    elif (reason := pauses.get(f"key:agent:{row.pk}")) is not None:
-        found.append((_("paused"), reason))
-    if f"erp:{row.pk}" in circuits:
-        found.append((_("the ERP does not answer"), ""))
-    drawn = ((components.badge("in_doubt", label), words) for label, words in found)
-    return format_html_join(" ", "{} {}", drawn) or "—"
 
 
 def _work(row: Agent) -> str:

@@ -17,6 +17,8 @@ class OfAgents(PlainAdmin):
 
     is_of_platform = False
     view_permission = VIEW_OPERATION
+    listed: Sequence[str] = ()
+    """Acts that the list offers for each row."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return principal(request).may(self.view_permission)
@@ -30,10 +32,12 @@ class OfAgents(PlainAdmin):
     def buttons(
         self, request: HttpRequest, row: Any, key: object, names: Sequence[str] = ()
     ) -> list[Button]:
-        """Offer what the state of the row allows, on its own page: lists have no room for it."""
+        """Offer what the state of the row allows; lists have room for what is ``listed``."""
         match = request.resolver_match
         if match is not None and match.url_name == self.view_name("changelist"):
-            return []
+            if not self.listed:
+                return []
+            names = self.listed
         fitting = [act.name for act in self.row_acts() if not act.forbidden(request, row)]
         wanted = [name for name in fitting if not names or name in names]
         return super().buttons(request, row, key, wanted) if wanted else []

@@ -101,6 +101,7 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "agent-paused": f"{agent}/bruno/change/",
         "agent-refused": f"{agent}/carla/change/",
         "agent-new": f"{agent}/do/create/",
+        "agent-choose-client": f"{agent}/ada/do/choose-client/",
         "agent-link-user": f"{agent}/ada/do/link-user/",
         "agent-sync": f"{agent}/ada/do/sync-now/",
         "agent-login": f"{agent}/carla/do/change-login/",
