@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 from django.test import Client
 
 from config.standins.erp.server import Erp
 from jobs.testing import run_jobs
 from operations import waits
+from operations.errors import ErpUnreachable
 from operations.models import Agent
 from tests.api.conftest import Caller
 from tests.operations.factories import ask, order
@@ -51,3 +55,22 @@ def test_an_error_of_this_program_is_called_that(
     run_jobs(["erp-write"])
     found = waits.why(row)
     assert "an error in this program" in found and "Zero" not in found
+
+
+def test_who_has_the_agent_is_named(erp: Erp, agent: Agent) -> None:
+    found: dict[str, str] = {}
+
+    def look(*given: Any) -> Any:
+        """While one runs, another one is asked for."""
+        for type, data in (("submit-order", order()), ("sync-orders", {})):
+            if type not in found:
+                found[type] = waits.why(ask(type, data)).splitlines()[0]
+        raise ErpUnreachable("unreachable")
+
+    with patch("operations.clients.connect", look):
+        ask("sync-customers", {})
+        run_jobs(["erp-sync"])
+    assert found == {
+        "submit-order": "the agent is busy with sync-customers, which steps aside",
+        "sync-orders": "the agent is busy with sync-customers",
+    }
