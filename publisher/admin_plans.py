@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
-from django.urls import reverse
+from django.core.exceptions import PermissionDenied
+from django.forms.widgets import Script
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path, reverse, reverse_lazy
 from django.utils.html import format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
-from publisher import plan_verbs, plans, preflight, repeats
+from publisher import counters, plan_verbs, plans, preflight, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
 from publisher.models import Approval, Asset, Channel, Comment, Plan, PlanVersion, Slot, Template
@@ -26,6 +29,9 @@ LOOKS = {
     "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
     "published": "succeeded", "failed": "failed",
 }  # fmt: skip
+COUNTED: dict[str, Any] = {"data-counters": reverse_lazy("admin:publisher_plan_counters")}
+"""Where a script asks how long a text is on each channel."""
+_SCRIPTS: list[Any] = [Script("publisher/counters.js", defer=True)]
 OFFERED = 30
 """A form offers up to this many assets."""
 SHOWN = 50
@@ -73,7 +79,8 @@ class EditForm(Reason):
 
     words = {
         "caption": Words(
-            _("Caption"), initial=_in_draft("caption"), widget=forms.Textarea, empty=""
+            _("Caption"), initial=_in_draft("caption"), widget=forms.Textarea(attrs=COUNTED),
+            empty="",
         ),
         "headline": Words(
             _("Headline"), _("Of a blog post or video"), initial=_in_draft("title"), empty=""
@@ -98,7 +105,9 @@ class OverrideForm(Reason):
 
     words = {
         "channel": Words(_("Channel"), choices=dict(Channel.choices)),
-        "caption": Words(_("Caption"), _("Empty: as on all channels"), widget=forms.Textarea),
+        "caption": Words(
+            _("Caption"), _("Empty: as on all channels"), widget=forms.Textarea(attrs=COUNTED)
+        ),
         "headline": Words(_("Headline"), _("Of a blog post or video")),
         "link": Words(_("Link")),
     }
@@ -146,6 +155,27 @@ class PlanAdmin(PublisherAdmin):
         Act("override", _("Override…"), form=OverrideForm, verb="plan.override"),
     )
     audit_kind = "plan"
+
+    @property
+    def media(self) -> forms.Media:
+        return super().media + forms.Media(js=_SCRIPTS)
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.counters)
+        return [path("counters/", view, name="publisher_plan_counters"), *super().get_urls()]
+
+    def counters(self, request: HttpRequest) -> HttpResponse:
+        """Return how long the text of a form is on each of its channels."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        given = request.POST
+        names = given.getlist("channels") or given.getlist("channel")
+        if not names:
+            with suppress(ValueError):
+                row = self.rows(request).filter(pk=UUID(given.get("plan", ""))).first()
+                names = [] if row is None else list(row.slots.values_list("channel", flat=True))
+        channels = [name for name in dict.fromkeys(names) if name in Channel.values]
+        return JsonResponse({"counters": counters.of_form(given.dict(), channels)})
 
     def rows(self, request: HttpRequest) -> Any:
         return super().rows(request).select_related("brand")

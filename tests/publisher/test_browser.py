@@ -144,3 +144,20 @@ def test_a_file_that_is_none_is_refused_on_the_page(
     page.locator(SUBMIT).first.click()
     page.get_by_text("neither an image").wait_for()
     page.close()
+
+
+def test_counters_follow_the_text(site: Site, visitor: BrowserContext) -> None:
+    page = visitor.new_page()
+    found = complaints(page)
+    page.goto(f"{site.url}/admin/publisher/plan/do/create/")
+    page.get_by_label("X", exact=True).check()
+    page.get_by_label("Bluesky").check()
+    page.get_by_label("Caption").fill("\U0001f35e" * 141)
+    page.get_by_text("X: 282 of 280, 2 too many").wait_for()
+    page.get_by_text("Bluesky: 141 of 300").wait_for()
+    page.get_by_label("Bluesky").uncheck()
+    page.get_by_text("Bluesky: 141 of 300").wait_for(state="detached")
+    page.goto(f"{site.url}/admin/publisher/plan/{site.ids['plan']}/do/edit/")
+    page.get_by_text("Facebook page: ").wait_for()
+    page.close()
+    assert found == []

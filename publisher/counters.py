@@ -1,0 +1,36 @@
+"""The counters below the text of a plan: how long it is on each channel, while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from publisher import connectors, drafts, plan_verbs
+from publisher.errors import Refused
+from publisher.models import Channel
+
+
+def of_form(given: Mapping[str, str], channels: Iterable[str]) -> list[dict[str, Any]]:
+    """Return a line for each channel with a limit; nothing for what cannot be read yet."""
+    try:
+        draft = drafts.read({
+            "caption": given.get("caption", ""), "title": given.get("headline", ""),
+            "link": given.get("link", ""),
+            "placeholders": plan_verbs.values_of(given.get("placeholders", "")),
+        })  # fmt: skip
+    except Refused:
+        return []
+    return [_line(name, draft.on(name).filled()) for name in channels if connectors.of(name).limit]
+
+
+def _line(channel: str, post: Any) -> dict[str, Any]:
+    connector = connectors.of(channel)
+    length, limit = connector.length(post), connector.limit or 0
+    words = _("%(channel)s: %(length)s of %(limit)s")
+    if length > limit:
+        words = _("%(channel)s: %(length)s of %(limit)s, %(over)s too many")
+    label = Channel(channel).label
+    shown = {"channel": label, "length": length, "limit": limit, "over": length - limit}
+    return {"text": words % shown, "is_over": length > limit}
