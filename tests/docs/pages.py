@@ -54,5 +54,10 @@ def python(name: str) -> Iterator[Block]:
         yield Block(file[1] if file else "", code, page.count("\n", 0, found.start(2)))
 
 
+def install() -> Block:
+    """Return the settings of every project that has the jobs."""
+    return next(python("docs/embedding.md"))
+
+
 PAGES = [name for name in NAMES if any(python(name))]
 """The documents that show Python."""

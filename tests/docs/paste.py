@@ -32,11 +32,12 @@ SECRETS = {"KEYS", "INDEX_KEY", "DATABASE", "CONNECTION"}
 
 
 def new_project() -> dict[str, Any]:
-    """Return the settings that ``startproject`` writes and that documents may extend."""
+    """Return the settings of ``startproject`` with the jobs, which documents may extend."""
     template = Path(django.__file__).parent / "conf/project_template/project_name/settings.py-tpl"
     code = template.read_text().replace("{{", "").replace("}}", "")
     found: dict[str, Any] = {"__file__": __file__}
     exec(compile(code, str(template), "exec"), found)
+    exec(pages.install().code, found)
     return {name: value for name, value in found.items() if name.isupper()}
 
 
