@@ -142,7 +142,10 @@ class Line:
 
 
 def throughput(
-    starts: Sequence[datetime], lines: Sequence[Line], marks: Sequence[tuple[datetime, str]] = ()
+    starts: Sequence[datetime],
+    lines: Sequence[Line],
+    marks: Sequence[tuple[datetime, str]] = (),
+    empty: str = "",
 ) -> SafeString:
     """Curves over time with their axes; marks are moments with a name."""
     most = max((v for line in lines for v in line.values), default=0)
@@ -163,7 +166,7 @@ def throughput(
         _heights(top),
         _hours(starts),
         _marks(starts, marks),
-        "" if most else _nothing(),
+        "" if most else _nothing(empty),
     )  # fmt: skip
 
 
@@ -191,11 +194,11 @@ def curves(starts: Sequence[datetime], lines: Sequence[Line], words: str) -> Saf
     )  # fmt: skip
 
 
-def _nothing() -> SafeString:
-    """What an empty chart says, rather than a line along its foot."""
+def _nothing(words: str = "") -> SafeString:
+    """Return what an empty chart says, rather than a line along its foot."""
     return format_html(
         '<text x="50%" y="94" text-anchor="middle" class="jd-axis jd-chart-empty">{}</text>',
-        _("Nothing happened in this time."),
+        words or _("Nothing happened in this time."),
     )
 
 

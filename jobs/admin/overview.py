@@ -61,7 +61,7 @@ def _built(request: HttpRequest, site: str) -> dict[str, Any]:
         "jd_site": site,
         "problems": problems(site, found.problems),
         "tiles": _tiles(site, found.tiles),
-        "chart": _chart(request, chosen, found.at),
+        "chart": _chart(request, chosen, found.at, is_busy=bool(found.tiles["done"].value)),
         "ranges": [{"name": name, "on": name == chosen} for name in operate.SPANS],
         "queues": queue_rows(request, site, found.queues),
         "no_queues": missing(request, VIEW_QUEUE),
@@ -99,7 +99,7 @@ def _tiles(site: str, found: Mapping[str, Count]) -> list[SafeString]:
     return [*tiles, tile(counts["done"], _("done in the last hour"), note=note)]
 
 
-def _chart(request: HttpRequest, chosen: Any, now: datetime) -> dict[str, Any]:
+def _chart(request: HttpRequest, chosen: Any, now: datetime, *, is_busy: bool) -> dict[str, Any]:
     """What came in and how it ended, per minute, with a line for everything that went live."""
     if missing(request, VIEW_QUEUE):
         return {}
@@ -117,8 +117,11 @@ def _chart(request: HttpRequest, chosen: Any, now: datetime) -> dict[str, Any]:
         )
     ]
     starts = [p.at for p in points]
+    # The tiles above the chart count what is not drawn yet.
+    empty = _("The current minute is drawn when it is over.") if is_busy else ""
+    marks = [(d.at, d.version) for d in found.deploys]
     return {
-        "svg": charts.throughput(starts, lines, [(d.at, d.version) for d in found.deploys]),
+        "svg": charts.throughput(starts, lines, marks, empty),
         "deploys": found.deploys,
         "legend": charts.legend(
             [charts.Part(line.label, 0, line.tone) for line in lines], values=False

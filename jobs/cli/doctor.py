@@ -100,10 +100,12 @@ def _as_text(report: _Report, code: int) -> str:
     advice += [(i.name, i.remedy) for i in broken.values()]
     if advice:
         parts.append(table(("WHAT TO DO", ""), advice))
-    parts.append(_VERDICTS[code])
+    warned = sum(finding.level == "warning" for finding in report.findings)
+    parts.append(_WARNED if code == SOUND and warned else _VERDICTS[code])
     return "\n".join(parts)
 
 
+_WARNED = "Nothing is broken, but there are warnings: see above.\n"
 _VERDICTS = {
     SOUND: "Everything is as it should be.\n",
     VIOLATED: "Something is wrong: see above.\n",

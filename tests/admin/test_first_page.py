@@ -282,3 +282,11 @@ def test_an_open_batch_shows_no_share(admin_client: Client) -> None:
         assert "jd-indefinite" in bar and "jd-fill-green" not in bar, url
     batch.seal()
     assert "jd-indefinite" not in text_of(admin_client, f"/admin/jobs/batch/{batch.id}/change/")
+
+
+def test_the_chart_says_that_the_first_minute_is_not_drawn_yet(admin_client: Client) -> None:
+    page = "/admin/jobs/overview/"
+    assert "Nothing happened in this time." in admin_client.get(page).content.decode()
+    minute("succeeded", 7, back="0 min")
+    shown = admin_client.get(page).content.decode()
+    assert "The current minute is drawn when it is over." in shown
