@@ -12,12 +12,12 @@ from pytest_django import DjangoDbBlocker
 from emailgw.models import OutboxEmail
 from jobs.models import Audit
 from tests.browser.conftest import Site, browser
-from tests.browser.looking import cell, check, filled, marked, visitor
+from tests.browser.looking import check, filled, looker, marked, visitor
 from tests.emailgw import factories
 from tests.emailgw.filling import DIFFERING, NAMES, fill, screens
 from tests.emailgw.sink import Sink
 
-__all__ = ["browser", "cell", "visitor"]  # fixtures
+__all__ = ["browser", "looker", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 
 
@@ -32,15 +32,15 @@ def site(browser: Browser, server: Sink, django_db_blocker: DjangoDbBlocker) -> 
 
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
-def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
+def test_a_screen(looker: BrowserContext, site: Site, name: str) -> None:
     def look(page: Page) -> None:
         if name == "email-sent":
             page.locator("iframe").scroll_into_view_if_needed()
             inner = page.frame_locator("iframe")
             assert inner.locator("h1").inner_text() == "Your invoice of November"
 
-    picture = f"{cell[0]}/emailgw-{name}.png"
-    content = check(cell[1], site, screens(site.ids)[name], picture, look=look)
+    picture = f"emailgw-{name}.png"
+    content = check(looker, site, screens(site.ids)[name], picture, look=look)
     assert "@customers.test" not in content
 
 

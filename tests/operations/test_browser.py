@@ -15,10 +15,10 @@ from config.standins.erp.server import Erp
 from jobs.models import Audit, Effect
 from operations.models import Agent, Operation, Outcome, Phase, SyncRun
 from tests.browser.conftest import Site, browser
-from tests.browser.looking import cell, check, complaints, filled, marked, violations, visitor
+from tests.browser.looking import check, complaints, filled, looker, marked, violations, visitor
 from tests.operations.filling import DIFFERING, NAMES, fill, screens
 
-__all__ = ["browser", "cell", "visitor"]  # fixtures
+__all__ = ["browser", "looker", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 
 
@@ -48,8 +48,8 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
-def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
-    content = check(cell[1], site, screens(site.ids)[name], f"{cell[0]}/operations-{name}.png")
+def test_a_screen(looker: BrowserContext, site: Site, name: str) -> None:
+    content = check(looker, site, screens(site.ids)[name], f"operations-{name}.png")
     assert "Rossi" not in content
 
 

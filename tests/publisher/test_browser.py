@@ -15,11 +15,11 @@ from config.standins.publisher import Standin
 from publisher import plans
 from publisher.models import Account, Asset, Plan, Publication
 from tests.browser.conftest import Site, browser
-from tests.browser.looking import cell, check, complaints, filled, marked, speaking, visitor
+from tests.browser.looking import check, complaints, filled, looker, marked, speaking, visitor
 from tests.publisher.filling import DIFFERING, NAMES, fill, screens
 from tests.publisher.pictures import picture
 
-__all__ = ["browser", "cell", "visitor"]  # fixtures
+__all__ = ["browser", "looker", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
 SUBMIT = ".jd form button[type=submit], .jd form .jd-btn-primary"
 
@@ -45,8 +45,8 @@ def foreigner(
 
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
-def test_a_screen(cell: tuple[str, BrowserContext], site: Site, name: str) -> None:
-    content = check(cell[1], site, screens(site.ids)[name], f"{cell[0]}/publisher-{name}.png")
+def test_a_screen(looker: BrowserContext, site: Site, name: str) -> None:
+    content = check(looker, site, screens(site.ids)[name], f"publisher-{name}.png")
     assert "token-0" not in content and "refresh-1" not in content
 
 

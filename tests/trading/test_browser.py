@@ -12,15 +12,11 @@ from pytest_django import DjangoDbBlocker
 
 from config.standins.trading import Coinbase
 from tests.browser.conftest import Site, browser
-from tests.browser.looking import ALIKE, CELLS, check, filled, marked, sorted_out, speaking
+from tests.browser.looking import check, filled, marked, speaking
 from tests.trading.filling import DIFFERING, NAMES, fill, screens
 
 __all__ = ["browser"]  # a fixture
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
-LOOKS = [
-    *((taste, width, "en") for taste, width in CELLS),
-    *(("light", width, language) for width in (1440, 390) for language in ("it", "pt-BR")),
-]
 TITLES = {"en": "Trades", "it": "Operazioni", "pt-BR": "Operações"}
 
 
@@ -40,30 +36,28 @@ def site(browser: Browser, standin: Coinbase, django_db_blocker: DjangoDbBlocker
 
 @pytest.fixture(
     scope="module",
-    params=sorted_out(LOOKS, lambda look: look[:2] in ALIKE or look[2] != "en"),
-    ids=lambda look: "-".join(map(str, look)),
+    params=["en", *(pytest.param(one, marks=pytest.mark.alike) for one in ("it", "pt-BR"))],
 )
-def look(
+def reader(
     request: pytest.FixtureRequest, browser: Browser, site: Site
-) -> Iterator[tuple[str, str, BrowserContext]]:
-    """A visitor's taste, width of screen and language, by name, and the visitor."""
-    taste, width, language = request.param
-    context = speaking(browser, site, language, dark=taste == "dark", width=width)
-    name = f"{taste}-{width}" if language == "en" else f"{taste}-{width}-{language}"
-    yield name, language, context
+) -> Iterator[tuple[str, BrowserContext]]:
+    """A language, and a visitor who reads it."""
+    context = speaking(browser, site, request.param)
+    yield request.param, context
     context.close()
 
 
 @pytest.mark.parametrize("name", marked(NAMES, DIFFERING))
-def test_a_screen(look: tuple[str, str, BrowserContext], site: Site, name: str) -> None:
-    shown, language, context = look
+def test_a_screen(reader: tuple[str, BrowserContext], site: Site, name: str) -> None:
+    language, context = reader
     seen: list[str] = []
 
     def read(page: Page) -> None:
         seen.append(page.evaluate("document.documentElement.lang"))
         seen.append(page.locator("h1").first.inner_text())
 
-    check(context, site, screens(site.ids)[name], f"{shown}/trading-{name}.png", look=read)
+    picture = f"trading-{name}-{language}.png"
+    check(context, site, screens(site.ids)[name], picture, look=read)
     spoken, title = seen
     assert spoken.lower() == language.lower()
     if name == "trades":
