@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("since", "topics", "tenant", "batch", "limit", "ticket")
 NEEDED = VIEW_JOB
-"""What an API key, and whoever sees all tenants or is staff, has to be allowed for live events."""
+"""The permission for live events that API keys, staff and callers who see all tenants need."""
 LONGEST = 2**63 - 1_000_000
 LIMIT = 1000
 """Events that one answer to a GET holds at most."""
