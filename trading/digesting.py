@@ -63,14 +63,18 @@ def run(ctx: jobs.Context, payload: DigestJob) -> dict[str, Any]:
     try:
         row, is_new = _store(ctx, window, found, digest, key)
     except Erased:
-        blobs.store().delete(key)
         raise jobs.Unrecoverable("NOT_FOUND") from None
+    except jobs.errors.StaleClaim:
+        # The data may have been erased while this process was frozen before its snapshot.
+        if not Trade.objects.filter(user_id=user).exists():
+            blobs.store().delete(key)
+        raise
     ctx.progress(5, 5, "EMIT_READY")
     return {"digestId": str(row.pk), "sha256": digest, "changed": is_new}
 
 
 class Erased(Exception):
-    """The user's data was erased meanwhile."""
+    """The user's data was erased meanwhile; the job that deletes the snapshots comes next."""
 
 
 def _snapshot(key: str, body: bytes) -> None:

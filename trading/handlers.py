@@ -13,12 +13,23 @@ from django.db import transaction
 import jobs
 from jobs import events as outbox
 from jobs.retention import sweeper
-from trading import digesting, importing, metrics, planning, retention, scoring, simulating, states
+from trading import (
+    digesting,
+    erasing,
+    importing,
+    metrics,
+    planning,
+    retention,
+    scoring,
+    simulating,
+    states,
+)
 from trading.clock import now
 from trading.config import settings
 from trading.models import ImportRun, ScoreRun, Simulation
 from trading.payloads import (
     DigestJob,
+    EraseSnapshots,
     ImportJob,
     PlanDigests,
     PlanImports,
@@ -68,6 +79,10 @@ jobs.handler(
     DigestJob, queue="q_digest", max_attempts=3, backoff=jobs.Exponential(1), timeout=120,
     concurrency=settings().WORKER_CONCURRENCY_DIGEST, **_FIXED,
 )(measured(digesting.run))  # fmt: skip
+jobs.handler(
+    EraseSnapshots, queue="q_digest", max_attempts=20, backoff=jobs.Exponential(1, 2, 600),
+    timeout=120, **_FIXED,
+)(erasing.run)  # fmt: skip
 jobs.handler(PlanImports, queue="q_import", timeout=120, **_FIXED)(planning.plan_imports)
 jobs.handler(PlanDigests, queue="q_digest", timeout=120, **_FIXED)(planning.plan_digests)
 

@@ -50,7 +50,7 @@ class ImportJob(jobs.Payload, kind="import.trades"):
 
     userId: UserId
     sinceIso: Moment
-    broker: Annotated[str, Field(pattern="^coinbase$")] | None = None
+    broker: Annotated[str, Field(pattern="^(coinbase|binance)$")] | None = None
 
 
 class ScoreJob(jobs.Payload, kind="score.bias"):
@@ -81,6 +81,12 @@ class DigestJob(jobs.Payload, kind="digest.weekly"):
         if start.weekday() != 0 or end - start != timedelta(days=7):
             raise ValueError("a period is one week, from Monday to Monday")
         return self
+
+
+class EraseSnapshots(jobs.Payload, kind="trading.erase_snapshots"):
+    """Delete the snapshots of a user whose data was erased."""
+
+    userId: UserId
 
 
 class PlanImports(jobs.Payload, kind="trading.plan_imports"):
@@ -118,3 +124,8 @@ def digest_key(user: int, start: date, end: date) -> str:
 def tenant_of(user: int) -> str:
     """Return the tenant of a user's jobs and events."""
     return f"user:{user}"
+
+
+def snapshots_of(user: int) -> str:
+    """Return the exclusive key of the jobs that write or delete a user's snapshots."""
+    return f"trading:snapshots:{user}"

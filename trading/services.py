@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
 import jobs
-from jobs import acts, blobs
+from jobs import acts
 from trading import events, market, scoring, states
 from trading.clients import coinbase, signing
 from trading.clock import day_of, iso, now
@@ -21,23 +20,18 @@ from trading.errors import KeyRefused, Limited, Refused, VenueError
 from trading.models import (
     Broker,
     BrokerConnection,
-    Digest,
     ImportRun,
-    Insight,
-    Rule,
-    RuleBreak,
-    ScoreRun,
     Simulation,
     Trade,
 )
 from trading.payloads import (
     DigestJob,
     ImportJob,
-    ScoreJob,
     SimJob,
     digest_key,
     import_key,
     simulation_key,
+    snapshots_of,
     tenant_of,
 )
 from trading.permissions import USE
@@ -165,6 +159,7 @@ def enqueue_digest(user: int, start: date, end: date) -> UUID:
         DigestJob(userId=user, periodStart=start.isoformat(), periodEnd=end.isoformat()),
         tenant=tenant_of(user),
         unique=jobs.Unique(digest_key(user, start, end)),
+        exclusive=snapshots_of(user),
     ).id
 
 
@@ -207,40 +202,3 @@ def revoke_link(row: BrokerConnection, *, by: str, why: str) -> None:
     """Revoke a link and erase its secrets, in the caller's transaction."""
     states.link.move(row, BrokerConnection.Status.REVOKED, by=by, why=why)
     BrokerConnection.objects.filter(pk=row.pk).update(key_name=None, secret=None)
-
-
-def _cancel_jobs(user: int) -> None:
-    kinds = [payload.kind for payload in (ImportJob, ScoreJob, SimJob, DigestJob)]
-    unfinished = jobs.Job.objects.filter(
-        tenant=tenant_of(user), kind__in=kinds, finished_at__isnull=True
-    )
-    seen: set[UUID] = set()
-    while found := set(unfinished.values_list("pk", flat=True)) - seen:
-        seen |= found
-        for job_id in sorted(found):
-            with suppress(jobs.errors.NotAllowed, jobs.errors.UnknownJob):  # it has just ended
-                jobs.cancel(job_id, by="trading", reason="the user's data is deleted")
-
-
-def erase(user: int) -> dict[str, Any]:
-    """Delete everything that the app keeps about a user, in the caller's transaction.
-
-    Snapshots go once the transaction is committed. What runs meanwhile waits for it at its fence,
-    and writes nothing then.
-    """
-    _cancel_jobs(user)
-    counted = {}
-    for model in (
-        RuleBreak, Insight, Rule, Digest, Simulation, Trade, ImportRun, ScoreRun, BrokerConnection,
-    ):  # fmt: skip
-        rows: Any = model
-        gone, _ = rows.objects.filter(user_id=user).delete()
-        counted[model.__name__] = gone
-
-    def delete_snapshots() -> None:
-        store = blobs.store()
-        for blob in list(store.list(f"digests/{user}/")):
-            store.delete(blob.key)
-
-    transaction.on_commit(delete_snapshots)
-    return counted

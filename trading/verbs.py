@@ -12,7 +12,7 @@ from pydantic import Field
 
 import jobs
 from jobs.verbs import By, Place, Target, acting, verb
-from trading import rules, services, states
+from trading import erasing, rules, services, states
 from trading.clients import coinbase
 from trading.clock import now
 from trading.errors import KeyRefused, Refused, VenueError
@@ -159,7 +159,7 @@ def rescore(trader_id: int, *, by: By, reason: str = "", since: Since = None) ->
 def erase(trader_id: int, *, by: By, reason: str) -> dict[str, Any]:
     """Delete all links, trades, labels, rules and digests of a user."""
     with acting(erase, trader_id, by=by, reason=reason) as act:
-        counted = services.erase(trader_id)
+        counted = erasing.erase(trader_id)
         act.note(deleted=counted)
     return counted
 

@@ -64,6 +64,18 @@ def begin_week(user: int) -> list[str]:
     return [(end - timedelta(days=7)).isoformat(), end.isoformat()]
 
 
+def erase(user: int) -> str:
+    """Erase the user's data; return the job that deletes the snapshots."""
+    from django.db import transaction
+
+    import jobs
+    from trading import erasing
+
+    with transaction.atomic():
+        erasing.erase(user)
+    return str(jobs.Job.objects.get(kind="trading.erase_snapshots", tenant=f"user:{user}").pk)
+
+
 def retry_scoring(user: int) -> str:
     """Retry the user's scoring that has failed; return the job."""
     import jobs
@@ -82,7 +94,7 @@ def _user() -> int:
 
 STEPS = {
     "import": begin_import, "again": import_again, "digest": begin_digest, "week": begin_week,
-    "retry": retry_scoring,
+    "retry": retry_scoring, "erase": erase,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+import jobs
 from config.standins.trading import Coinbase, Fault
 from jobs import Job, blobs
-from jobs.testing import run_jobs
+from jobs.testing import freeze_clock, run_jobs
+from tests.trading.factories import linked
 from tests.trading.test_api import Caller
-from trading import digesting, importing, scoring, services, simulating
+from trading import digesting, erasing, importing, scoring, services, simulating
 from trading.clock import now, week_of
 from trading.models import (
     BiasTag,
@@ -26,6 +28,7 @@ from trading.models import (
     Simulation,
     Trade,
 )
+from trading.payloads import EraseSnapshots
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MODELS: tuple[Any, ...] = (
@@ -57,6 +60,7 @@ def test_erasing_leaves_nothing(venue: Coinbase, link: BrokerConnection) -> None
     [row] = Digest.objects.all()
     assert blobs.store().head(row.storage_key) is not None
     assert ann.post("/erase", {"reason": "I leave"}).json()["deleted"]["Trade"] > 0
+    run_jobs()
     assert_nothing(link)
 
 
@@ -65,7 +69,8 @@ def test_an_import_that_waits_is_cancelled(venue: Coinbase, link: BrokerConnecti
     job = services.start_import(link, by="tests")
     run_jobs()
     with transaction.atomic():
-        services.erase(link.user_id)
+        erasing.erase(link.user_id)
+    run_jobs()
     assert Job.objects.get(pk=job).state == "cancelled"
     assert_nothing(link)
 
@@ -95,7 +100,7 @@ def test_what_runs_meanwhile_leaves_nothing(
         if not erased:
             erased.append(True)
             with transaction.atomic():
-                services.erase(link.user_id)
+                erasing.erase(link.user_id)
         return found
 
     monkeypatch.setattr(module, name, then_erased)
@@ -110,3 +115,41 @@ def test_what_runs_meanwhile_leaves_nothing(
     run_jobs()
     assert erased
     assert_nothing(link)
+
+
+def test_snapshots_are_deleted_once_the_store_is_back(
+    venue: Coinbase, link: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.start_import(link, by="tests")
+    run_jobs()
+    digest_of_last_week(link)
+    run_jobs()
+    with monkeypatch.context() as away:
+        away.setattr(blobs, "store", lambda: (_ for _ in ()).throw(OSError("away")))
+        with transaction.atomic():
+            erasing.erase(link.user_id)
+        run_jobs()
+    [job] = Job.objects.filter(kind="trading.erase_snapshots")
+    assert job.state == "pending" and job.failures == 1
+    with freeze_clock() as clock:
+        clock.tick(60)
+        run_jobs()
+    assert_nothing(link)
+
+
+def test_a_digest_written_after_erasing_keeps_its_snapshot(
+    venue: Coinbase, link: BrokerConnection
+) -> None:
+    services.start_import(link, by="tests")
+    run_jobs()
+    with transaction.atomic():
+        erasing.erase(link.user_id)
+    again = linked(venue.accounts[str(link.key_name)])
+    services.start_import(again, by="tests")
+    run_jobs()
+    digest_of_last_week(again)
+    with transaction.atomic():
+        jobs.enqueue(EraseSnapshots(userId=link.user_id), tenant=f"user:{link.user_id}")
+    run_jobs()
+    [row] = Digest.objects.all()
+    assert blobs.store().head(row.storage_key) is not None

@@ -123,6 +123,23 @@ def test_a_worker_that_dies_in_a_digest_leaves_one_digest(desk: Desk, tmp_path: 
         assert_one_digest(desk, user, wanted)
 
 
+def test_a_digest_that_dies_after_its_snapshot_leaves_no_file_of_erased_data(
+    desk: Desk, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    worker = desk.start(f"trading.digesting._store|hold|{mark}")
+    user, digest, _ = desk.stage("digest", desk.venue.market.fills(), PLAN)
+    wait_until(mark.exists, 60, 0.05, "the snapshot is written")
+    folder = desk.blobs / "digests" / str(user)
+    assert len(list(folder.iterdir())) == 1
+    job = desk.stage("erase", user)
+    [executor] = desk.fleet.executors(worker)
+    os.kill(executor, signal.SIGKILL)
+    desk.fleet.await_state(job, "succeeded", 60)
+    assert desk.fleet.state(digest) == "cancelled"
+    assert list(folder.iterdir()) == [] and desk.rows(DIGESTS, user) == []
+
+
 # ---- freezing
 
 
