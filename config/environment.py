@@ -241,10 +241,17 @@ def trading() -> dict[str, object]:
         "AI_HMAC_KEY_ID": key_id,
         "AI_HMAC_SECRET": secret,
         "AI_KEYS": {key_id: secret} if key_id and secret else {},
-        "HEURISTICS_ONLY": flag("HEURISTICS_ONLY", default=False),
-    }
-    if url := os.environ.get("COINBASE_URL", ""):
-        found["COINBASE_URL"] = url
+        **{name: flag(name, default=False) for name in (
+            "HEURISTICS_ONLY", "FEATURE_BINANCE", "FEATURE_VENDOR_FALLBACK",
+        )},
+        **{name: _secret(name) for name in ("COINBASE_CLIENT_SECRET", "VENDOR_API_KEY")},
+    }  # fmt: skip
+    for name in (
+        *("COINBASE_URL", "COINBASE_LOGIN_URL", "COINBASE_CLIENT_ID", "COINBASE_REDIRECT_URI"),
+        *("BINANCE_URL", "VENDOR_URL"),
+    ):
+        if text := os.environ.get(name, ""):
+            found[name] = text
     for name in (
         *("AI_TIMEOUT_MS", "BROKER_RATE_LIMIT_SAFETY_MS", "WORKER_CONCURRENCY_IMPORT"),
         *("WORKER_CONCURRENCY_SCORE", "WORKER_CONCURRENCY_SIM", "WORKER_CONCURRENCY_DIGEST"),
@@ -323,17 +330,17 @@ def _parse(variable: str, url: str, parse: Callable[[str], Parsed]) -> Parsed:
 
 def blobs(folder: Path) -> dict[str, str]:
     """Return the store of blobs: a bucket of S3, or else a folder next to the other data."""
-    given = {
-        "ENDPOINT": os.environ.get("S3_ENDPOINT", ""), "BUCKET": os.environ.get("S3_BUCKET", ""),
-        "REGION": os.environ.get("S3_REGION", ""), "KEY_ID": os.environ.get("S3_KEY_ID", ""),
-        "SECRET": os.environ.get("S3_SECRET", ""),
+    names = {
+        "ENDPOINT": "S3_ENDPOINT", "BUCKET": "S3_BUCKET", "KEY_ID": "S3_ACCESS_KEY",
+        "SECRET": "S3_SECRET_KEY",
     }  # fmt: skip
+    given = {name: _secret(variable) for name, variable in names.items()}
     if not any(given.values()):
         return {"STORE": "local", "ROOT": os.environ.get("BLOB_ROOT") or str(folder / "blobs")}
     for name, value in given.items():
         if not value:
-            fail(f"S3_{name}", "is needed where another variable of S3 is set")
-    return {"STORE": "s3", **given}
+            fail(names[name], "is needed where another variable of S3 is set")
+    return {"STORE": "s3", "REGION": os.environ.get("S3_REGION") or "us-east-1", **given}
 
 
 def documents(*packages: str) -> dict[str, object] | None:

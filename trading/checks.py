@@ -19,7 +19,11 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
     except ImproperlyConfigured as error:
         return [checks.Error(str(error), id="trading.E001")]
     messages: list[checks.CheckMessage] = []
-    for name in ("AI_BASE_URL", "COINBASE_URL"):
+    names = ["AI_BASE_URL", "COINBASE_URL"]
+    names += ["COINBASE_LOGIN_URL"] if found.has_login else []
+    names += ["BINANCE_URL"] if found.FEATURE_BINANCE else []
+    names += ["VENDOR_URL"] if found.FEATURE_VENDOR_FALLBACK else []
+    for name in names:
         if url := getattr(found, name):
             try:
                 http.check(url)
@@ -31,7 +35,31 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
                         id="trading.E002",
                     )
                 )
+    if bool(found.COINBASE_CLIENT_ID) != bool(found.COINBASE_CLIENT_SECRET):
+        messages.append(
+            checks.Error(
+                "TRADING needs both COINBASE_CLIENT_ID and COINBASE_CLIENT_SECRET, or neither",
+                id="trading.E003",
+            )
+        )
     return messages
+
+
+@checks.register("trading", deploy=True)
+def check_vendor(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Warn if the vendor would be asked without a key."""
+    try:
+        found = config.settings()
+    except ImproperlyConfigured:
+        return []  # reported by check_settings
+    if not found.FEATURE_VENDOR_FALLBACK or found.VENDOR_API_KEY:
+        return []
+    return [
+        checks.Warning(
+            "TRADING lacks VENDOR_API_KEY: the vendor of prices refuses most requests without one",
+            id="trading.W002",
+        )
+    ]
 
 
 @checks.register("trading", deploy=True)

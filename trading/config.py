@@ -40,6 +40,19 @@ class Settings:
     HEURISTICS_ONLY: bool = False
     """Label without the AI service, and mark the labels so."""
     COINBASE_URL: str = "https://api.coinbase.com"
+    COINBASE_LOGIN_URL: str = "https://login.coinbase.com"
+    COINBASE_CLIENT_ID: str = ""
+    """With its secret, accounts are also linked by logging in at Coinbase (OAuth)."""
+    COINBASE_CLIENT_SECRET: str = field(default="", repr=False)
+    COINBASE_REDIRECT_URI: str = ""
+    """As registered at Coinbase; empty: this site's own address."""
+    FEATURE_BINANCE: bool = False
+    """Offer accounts of Binance."""
+    BINANCE_URL: str = "https://api.binance.com"
+    FEATURE_VENDOR_FALLBACK: bool = False
+    """Take prices from the vendor where the venue has none."""
+    VENDOR_URL: str = "https://min-api.cryptocompare.com"
+    VENDOR_API_KEY: str = field(default="", repr=False)
     BROKER_RATE_LIMIT_SAFETY_MS: int = 250
     """Added to what a venue asks to wait."""
     WORKER_CONCURRENCY_IMPORT: int = 2
@@ -51,6 +64,11 @@ class Settings:
     def ai_timeout(self) -> float:
         """Return the seconds that one call of the AI service may take."""
         return self.AI_TIMEOUT_MS / 1000
+
+    @property
+    def has_login(self) -> bool:
+        """Return whether accounts can be linked by logging in at Coinbase."""
+        return bool(self.COINBASE_CLIENT_ID and self.COINBASE_CLIENT_SECRET)
 
     @property
     def has_ai(self) -> bool:

@@ -12,6 +12,12 @@ from django.utils.translation import gettext_lazy as _
 import jobs
 
 SENTENCES: dict[str, Any] = {
+    "VENUE_OFF": _("This venue is not switched on here."),
+    "NO_SYMBOLS": _("No market of this account is chosen; choose those whose fills are read."),
+    "LOGIN_REFUSED": _("Coinbase refuses this project's own client; see COINBASE_CLIENT_ID."),
+    "LOGIN_FAILED": _("The login at Coinbase was cancelled, or has expired; begin again."),
+    "NO_LOGIN": _("Logging in at Coinbase is not set up here; link the account with a key."),
+    "NO_MARKETS": _("Markets are chosen for accounts of Binance only."),
     "NO_LINK": _("No account is linked; link one first."),
     "SEVERAL_LINKS": _("Several accounts are linked; name one."),
     "LINK_PAUSED": _("The link is paused."),
@@ -31,6 +37,8 @@ SENTENCES: dict[str, Any] = {
     "BAD_ROW": _("The venue has sent a fill that lacks a field or has an impossible value."),
     "BAD_PAGE": _("The venue's answer cannot be read."),
     "BAD_CANDLES": _("The venue's candles cannot be read."),
+    "VENDOR_STALE": _("The vendor's prices are behind."),
+    "VENDOR_REFUSED": _("The vendor of prices refuses the request; see VENDOR_API_KEY."),
     "CURSOR_REFUSED": _("The venue has refused its own cursor several times."),
     "CURSOR_REPEATS": _("The venue's pages go in circles."),
     "AI_AWAY": _("The AI service does not answer."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -71,6 +71,33 @@ def read_fill(row: Any) -> Fill:
     return Fill(
         row["entry_id"], row["trade_id"], row["order_id"], symbol, base, quote, side, kind, size,
         price, fee, quote, ts, f"{sequence:%Y%m%d%H%M%S%f}",
+    )  # fmt: skip
+
+
+def read_binance(row: Any, market: str) -> Fill:
+    """Return the fill of Binance's market; raise VenueError if a field is missing or impossible."""
+    if not isinstance(row, dict):
+        raise VenueError("BAD_ROW")
+    try:
+        symbol = market.replace("-", "")
+        number, order, moment = row["id"], row["orderId"], row["time"]
+        if any(type(value) is not int or value < 0 for value in (number, order, moment)):
+            raise ValueError("is no id")
+        if row["symbol"] != symbol or type(row["isBuyer"]) is not bool:
+            raise ValueError("is of another market")
+        price, size = amount(row["price"]), amount(row["qty"])
+        if price <= ZERO or size <= ZERO:
+            raise ValueError("is not above zero")
+        _check(_ASSET, row["commissionAsset"])
+        fee = amount(row["commission"])
+        ts = datetime.fromtimestamp(moment // 1000, UTC) + timedelta(milliseconds=moment % 1000)
+    except (KeyError, TypeError, ValueError, ArithmeticError, OSError):
+        raise VenueError("BAD_ROW") from None
+    base, quote = market.split("-")
+    name = f"{symbol}:{number}"
+    return Fill(
+        name, name, f"{symbol}:{order}", market, base, quote, "BUY" if row["isBuyer"] else "SELL",
+        "FILL", size, price, fee, row["commissionAsset"], ts, f"{number:020d}",
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from django.db.models import Q
 
 import jobs
 from jobs.flow import MeterFull
-from trading import events, limits, states
-from trading.clients import coinbase
+from trading import events, limits, states, venues
+from trading.clients.venue import Page
 from trading.clock import now
 from trading.config import STRETCH, WAIT_LIMIT
 from trading.errors import (
@@ -68,31 +68,31 @@ def _result(row: ImportRun) -> dict[str, Any]:
 # ---- fetching
 
 
-def _fetch(ctx: jobs.Context, row: ImportRun) -> coinbase.Page:
+def _fetch(ctx: jobs.Context, row: ImportRun) -> Page:
     link = BrokerConnection.objects.get(pk=row.connection_id)
     if link.status != BrokerConnection.Status.ACTIVE:
         _give_up(
             ctx, row,
             "LINK_REVOKED" if link.status == BrokerConnection.Status.REVOKED else "LINK_PAUSED",
         )  # fmt: skip
+    if not venues.is_on(link.broker):
+        _give_up(ctx, row, "VENUE_OFF")
     if row.state != ImportState.FETCH_PAGE:
         with transaction.atomic():
             ctx.fence()
             states.imports.move(row, ImportState.FETCH_PAGE, by="worker", error="")
-    meter = limits.of_user(row.user_id)
+    meter, weight = limits.of_account(link.broker, row.user_id)
     try:
-        meter.take()
+        meter.take(weight)
         with ctx.span("import.page", page=row.pages + 1):
-            return coinbase.fills(
-                coinbase.Key(link.key_name or "", link.secret or ""), row.since, row.cursor
-            )
+            return _read(link, row)
     except MeterFull:
         _wait(ctx, row)
         raise
     except Limited as error:
         _wait(ctx, row)
         limits.close(meter, error)
-        meter.take()  # raises: the job waits without using an attempt
+        meter.take(weight)  # raises: the job waits without using an attempt
         raise jobs.Snooze(error.seconds, error.code) from None
     except CursorRefused:
         _restart(ctx, row)
@@ -107,6 +107,17 @@ def _fetch(ctx: jobs.Context, row: ImportRun) -> coinbase.Page:
         raise Failed(error.code) from None
     except VenueError as error:
         _give_up(ctx, row, error.code)
+
+
+def _read(link: BrokerConnection, row: ImportRun) -> Page:
+    venue = venues.of(link.broker)
+    try:
+        return venue.fills(venues.account_of(link), row.since, row.cursor)
+    except KeyRefused:
+        if not link.refresh_token:
+            raise
+        # A token may end before its time: the next one decides.
+        return venue.fills(venues.account_of(link, is_refused=True), row.since, row.cursor)
 
 
 def _wait(ctx: jobs.Context, row: ImportRun) -> None:
@@ -150,7 +161,7 @@ def _give_up(ctx: jobs.Context, row: ImportRun, code: str) -> NoReturn:
 # ---- storing
 
 
-def _store(ctx: jobs.Context, row: ImportRun, page: coinbase.Page) -> bool:
+def _store(ctx: jobs.Context, row: ImportRun, page: Page) -> bool:
     """Write the page, its cursor and the event in one transaction; return whether it is the last.
 
     The values of ``row`` are those of the database again if the transaction fails.

@@ -80,6 +80,8 @@ class Series:
     candles: list[bias.Candle]
     found: indicators.Indicators | None = None
     reason: str = ""
+    source: str = ""
+    """Who has named the prices, where it was not the venue."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Desk:
 
     ctx: jobs.Context
     row: ScoreRun
-    series: dict[tuple[str, datetime], Series] = field(default_factory=dict)
+    series: dict[tuple[tuple[str, str], datetime], Series] = field(default_factory=dict)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
     held: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
 
@@ -187,17 +189,21 @@ def _verdict(desk: Desk, trade: Trade) -> Verdict:
             if series.found is None:
                 return Verdict(trade, bias.neutral(series.reason), spark)
         scored = bias.score(series.candles, series.found, trade.side, entry, float(trade.price))
+        if series.source:
+            scored.features["prices"] = series.source
         rule = desk.rules.get(Rule.Kind.AVOID_SPIKE)
         spike = rules.spike_broken(rule, trade, series.candles, last) if rule else ""
         return Verdict(trade, scored, spark, spike)
 
 
 def _series(desk: Desk, trade: Trade) -> Series:
-    key = trade.symbol, month_of(trade.ts)
+    market_of = trade.broker, trade.symbol
+    key = market_of, month_of(trade.ts)
     if key not in desk.series:
         try:
-            rows = market.hours(trade.symbol, key[1] - HISTORY, after_month(key[1]))
-            desk.series[key] = Series(market.as_candles(rows))
+            source, rows = market.prices(*market_of, key[1] - HISTORY, after_month(key[1]))
+            by = "" if source == trade.broker else source
+            desk.series[key] = Series(market.as_candles(rows), source=by)
         except VenueError as error:
             if error.code != "VENUE_REFUSED":
                 raise

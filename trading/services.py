@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 import jobs
-from jobs import acts
-from trading import events, market, scoring, states
-from trading.clients import coinbase, signing
+from trading import events, scoring, venues
 from trading.clock import day_of, iso, now
 from trading.config import HORIZON_LIMIT, IMPORT_DAYS
-from trading.errors import KeyRefused, Limited, Refused, VenueError
+from trading.errors import Refused
 from trading.models import (
-    Broker,
     BrokerConnection,
     ImportRun,
     Simulation,
@@ -34,82 +30,11 @@ from trading.payloads import (
     snapshots_of,
     tenant_of,
 )
-from trading.permissions import USE
 
 if TYPE_CHECKING:
     from jobs.acts import By
 
-OPEN = (BrokerConnection.Status.ACTIVE, BrokerConnection.Status.PAUSED)
 EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
-
-
-# ---- links
-
-
-def read_rights(key_name: str, secret: str, *, may_trade: bool) -> coinbase.Rights:
-    """Ask the venue what a key may do; raise Refused for one that must not be linked.
-
-    Calls the venue: use it outside of transactions.
-    """
-    if not key_name.strip() or len(key_name) > 300:
-        raise Refused("INVALID", "must have 1 to 300 characters", "keyName")
-    if not secret.strip() or len(secret) > 4000:
-        raise Refused("INVALID", "must have 1 to 4000 characters", "secret")
-    signing.load_key(secret)
-    try:
-        found = coinbase.rights(coinbase.Key(key_name, secret))
-    except KeyRefused as error:
-        raise Refused("KEY_REFUSED" if error.code == "LINK_AGAIN" else error.code) from None
-    except Limited as error:
-        raise Refused("VENUE_LIMITED", retry_after=error.seconds) from None
-    except VenueError as error:
-        raise Refused(error.code) from None
-    if found.can_transfer:
-        raise Refused("KEY_CAN_TRANSFER")
-    if not found.can_view:
-        raise Refused("RIGHTS_MISSING")
-    if found.can_trade and not may_trade:
-        raise Refused("KEY_CAN_TRADE", field="mayTrade")
-    return found
-
-
-def link(
-    user: int, key_name: str, secret: str, rights: coinbase.Rights, *, by: By, is_daily: bool = True
-) -> BrokerConnection:
-    """Store a link whose rights were read."""
-    made = BrokerConnection(
-        id=uuid.uuid4(), user_id=user, broker=Broker.COINBASE, key_name=key_name.strip(),
-        secret=secret.strip(), can_trade=rights.can_trade, is_daily=is_daily,
-    )  # fmt: skip
-    with acts.on(
-        "broker_linked", kind="link", id=made.pk, permission=USE, by=by,
-        place=acts.Place(tenant_of(user)),
-    ) as act:  # fmt: skip
-        try:
-            with transaction.atomic():
-                made.save(force_insert=True)
-        except IntegrityError:
-            raise Refused(
-                "CONFLICT", "an account of this venue is linked; revoke it first"
-            ) from None
-        act.note(broker=made.broker, can_trade=rights.can_trade)
-    return made
-
-
-def choose_link(user: int, broker: str = "") -> BrokerConnection:
-    """Return the user's link to that venue, or the only one; raise Refused."""
-    rows = BrokerConnection.objects.filter(user_id=user, status__in=OPEN)
-    found = list(rows.filter(broker=broker) if broker else rows)
-    if not found:
-        if broker:
-            raise Refused("NO_LINK", "no account of this venue is linked", "broker")
-        raise Refused("NO_LINK")
-    if len(found) > 1:
-        named = ", ".join(sorted(row.broker for row in found))
-        raise Refused("SEVERAL_LINKS", f"name one of the linked accounts: {named}", "broker")
-    if found[0].status == BrokerConnection.Status.PAUSED:
-        raise Refused("LINK_PAUSED")
-    return found[0]
 
 
 # ---- jobs
@@ -120,6 +45,8 @@ def start_import(row: BrokerConnection, since: datetime | None = None, *, by: By
 
     The same import that has not ended is returned instead of another.
     """
+    if not venues.is_on(row.broker):
+        raise Refused("VENUE_OFF")
     moment = now()
     since = since or moment - timedelta(days=IMPORT_DAYS)
     if since > moment:
@@ -182,9 +109,10 @@ def simulate(user: int, trade_id: int, days: int) -> Simulated:
     if not trade.is_counted:
         raise Refused("NOT_COUNTED", field="tradeId")
     with transaction.atomic():
-        row, _ = Simulation.objects.get_or_create(
-            user_id=user, trade=trade, horizon_days=days, source=market.SOURCE
-        )
+        wanted: dict[str, Any] = {"user_id": user, "trade": trade, "horizon_days": days}
+        row = Simulation.objects.filter(**wanted).first()
+        if row is None:
+            row, _ = Simulation.objects.get_or_create(**wanted, source=trade.broker)
         if row.fresh_until is not None and row.fresh_until > now():
             return Simulated(row, is_fresh=True)
         made = jobs.enqueue(
@@ -196,9 +124,3 @@ def simulate(user: int, trade_id: int, days: int) -> Simulated:
             Simulation.objects.filter(pk=row.pk).update(job_id=made.id, error="")
             row.job_id, row.error = made.id, ""
     return Simulated(row, is_fresh=False, job_id=made.id)
-
-
-def revoke_link(row: BrokerConnection, *, by: str, why: str) -> None:
-    """Revoke a link and erase its secrets, in the caller's transaction."""
-    states.link.move(row, BrokerConnection.Status.REVOKED, by=by, why=why)
-    BrokerConnection.objects.filter(pk=row.pk).update(key_name=None, secret=None)

@@ -39,7 +39,7 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
         raise jobs.Unrecoverable("NOT_YOURS")
     asked = {
         "user_id": payload.userId, "trade_id": payload.tradeId,
-        "horizon_days": payload.horizonDays, "source": market.SOURCE,
+        "horizon_days": payload.horizonDays,
     }  # fmt: skip
     trade = Trade.objects.filter(pk=payload.tradeId, user_id=payload.userId).first()
     row = Simulation.objects.filter(**asked).first()
@@ -54,7 +54,7 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
     ctx.progress(1, 5, "CACHE_CHECK")
     try:
         ctx.progress(2, 5, "FETCH")
-        rows = market.hours(trade.symbol, hour_of(trade.ts), end)
+        source, rows = market.prices(trade.broker, trade.symbol, hour_of(trade.ts), end)
     except MeterFull:
         _note(ctx, row, "VENUE_LIMITED")
         raise
@@ -70,6 +70,7 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
         )
         points = curves(trade, list(of_market), rows, end)
     ctx.progress(4, 5, "CACHE_SET")
+    row.source = source
     _store(ctx, row, points, end, moment)
     ctx.progress(5, 5, "RETURN")
     return _result(row)
@@ -98,6 +99,9 @@ def _store(
     row.fresh_until, row.error = moment + FRESH, ""
     with transaction.atomic():
         ctx.fence()
+        # One comparison of a trade and its days is kept: by whom its prices are, it says.
+        of_trade = Simulation.objects.filter(trade_id=row.trade_id, horizon_days=row.horizon_days)
+        of_trade.exclude(pk=row.pk).delete()
         row.save(force_update=True)
 
 

@@ -12,11 +12,11 @@ from pydantic import Field
 
 import jobs
 from jobs.verbs import By, Place, Target, acting, verb
-from trading import erasing, rules, services, states
-from trading.clients import coinbase
+from trading import erasing, links, rules, services, states, venues
+from trading.clients.venue import Rights
 from trading.clock import now
-from trading.errors import KeyRefused, Refused, VenueError
-from trading.models import BrokerConnection, Rule, Trade
+from trading.errors import Refused
+from trading.models import Broker, BrokerConnection, Rule, Trade
 from trading.payloads import tenant_of
 from trading.permissions import USE
 
@@ -88,7 +88,7 @@ def _move(function: Any, link_id: UUID, to: str, by: By, reason: str) -> None:
         if not states.link.may(row, to):
             raise Refused("CONFLICT", f"it is {row.get_status_display()}")
         if to == BrokerConnection.Status.REVOKED:
-            services.revoke_link(row, by=act.name, why=act.reason)
+            links.revoke(row, by=act.name, why=act.reason)
         else:
             states.link.move(row, to, by=act.name, why=act.reason, error="")
 
@@ -113,8 +113,7 @@ def test(link_id: UUID, *, by: By) -> str:
     with acting(test, link_id, by=by):
         row = LINK.locked(link_id)
         _check_active(row)
-        key = coinbase.Key(row.key_name or "", row.secret or "")
-    found = coinbase_rights(key)
+    found = _rights(row)
     BrokerConnection.objects.filter(pk=link_id).update(can_trade=found.can_trade)
     if found.can_transfer:
         raise Refused("KEY_CAN_TRANSFER")
@@ -123,12 +122,36 @@ def test(link_id: UUID, *, by: By) -> str:
     return "may read and trade" if found.can_trade else "may read only"
 
 
-def coinbase_rights(key: coinbase.Key) -> coinbase.Rights:
-    """Ask for the rights of a key; raise Refused."""
-    try:
-        return coinbase.rights(key)
-    except (KeyRefused, VenueError) as error:
-        raise Refused(error.code) from None
+def _rights(row: BrokerConnection) -> Rights:
+    links.check_on(row.broker)
+
+    def ask() -> Rights:
+        if row.refresh_token:  # a login has its rights for ever: that it is good is asked
+            venues.check_login(row)
+            return Rights(can_view=True, can_trade=row.can_trade, can_transfer=False)
+        return venues.of(row.broker).rights(venues.account_of(row))
+
+    return links.asked(ask)
+
+
+@verb("link.set_symbols", on=LINK, permission=USE)
+def set_symbols(
+    link_id: UUID,
+    symbols: Annotated[list[str], Field(description="markets such as BTC-USDT")],
+    *,
+    by: By,
+) -> list[str]:
+    """Set the markets of a link to Binance; new ones are read from the next import on."""
+    with acting(set_symbols, link_id, by=by) as act:
+        row = LINK.locked(link_id)
+        if row.status == BrokerConnection.Status.REVOKED:
+            raise Refused("LINK_REVOKED")
+        if row.broker != Broker.BINANCE:
+            raise Refused("NO_MARKETS")
+        act.note(symbols=symbols)
+    chosen = links.check_symbols(symbols)
+    BrokerConnection.objects.filter(pk=link_id).update(symbols=chosen, reread_at=None)
+    return chosen
 
 
 @verb("trade.simulate", on=TRADE, permission=USE)

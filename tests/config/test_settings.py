@@ -326,17 +326,21 @@ def test_every_variable_is_documented() -> None:
 def test_blobs_are_in_a_folder_or_in_a_bucket(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("ENDPOINT", "BUCKET", "REGION", "KEY_ID", "SECRET"):
+    for name in ("ENDPOINT", "BUCKET", "REGION", "ACCESS_KEY", "SECRET_KEY", "SECRET_KEY_FILE"):
         monkeypatch.delenv(f"S3_{name}", raising=False)
     monkeypatch.delenv("BLOB_ROOT", raising=False)
     assert environment.blobs(tmp_path) == {"STORE": "local", "ROOT": str(tmp_path / "blobs")}
     monkeypatch.setenv("BLOB_ROOT", "/srv/blobs")
     assert environment.blobs(tmp_path)["ROOT"] == "/srv/blobs"
-    values = {"ENDPOINT": "https://s3.example.com", "BUCKET": "b", "REGION": "r", "KEY_ID": "k"}
+    values = {"ENDPOINT": "https://s3.example.com", "BUCKET": "b", "ACCESS_KEY": "k"}
     for name, value in values.items():
         monkeypatch.setenv(f"S3_{name}", value)
     with pytest.raises(SystemExit):
         environment.blobs(tmp_path)
-    assert capsys.readouterr().err.startswith("S3_SECRET: is needed")
-    monkeypatch.setenv("S3_SECRET", "s")
-    assert environment.blobs(tmp_path) == {"STORE": "s3", **values, "SECRET": "s"}
+    assert capsys.readouterr().err.startswith("S3_SECRET_KEY: is needed")
+    (tmp_path / "secret").write_text("s\n")
+    monkeypatch.setenv("S3_SECRET_KEY_FILE", str(tmp_path / "secret"))
+    found = {"ENDPOINT": "https://s3.example.com", "BUCKET": "b", "KEY_ID": "k", "SECRET": "s"}
+    assert environment.blobs(tmp_path) == {"STORE": "s3", "REGION": "us-east-1", **found}
+    monkeypatch.setenv("S3_REGION", "eu-central-1")
+    assert environment.blobs(tmp_path)["REGION"] == "eu-central-1"

@@ -27,9 +27,9 @@ def begin_import(name: str, secret: str) -> list[Any]:
 
 def import_again(user: int) -> str:
     """Start the import of a linked account; return the job."""
-    from trading import services
+    from trading import links, services
 
-    return str(services.start_import(services.choose_link(user), by="tests"))
+    return str(services.start_import(links.choose(user), by="tests"))
 
 
 def begin_digest(fills: list[dict[str, Any]], labels: list[str]) -> list[Any]:

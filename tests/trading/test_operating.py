@@ -16,7 +16,7 @@ from jobs import blobs
 from jobs.models import Audit
 from jobs.testing import freeze_clock, run_jobs
 from tests.trading.factories import WEEK, linked, trade, user
-from trading import checks, config, retention, services, verbs
+from trading import checks, config, links, retention, services, verbs
 from trading.ai import signatures
 from trading.clock import now
 from trading.models import AiSignature, BrokerConnection, Digest, ImportRun, Trade
@@ -107,8 +107,8 @@ def test_what_is_missing_or_may_not_be_called_is_named(settings: Any) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_audit_names_what_was_done_with_an_account(venue: Coinbase) -> None:
     account, owner = venue.add(new_account()), user("audited")
-    rights = services.read_rights(account.name, account.secret, may_trade=False)
-    link = services.link(owner.pk, account.name, account.secret, rights, by="tests")
+    checked = links.check_key("coinbase", account.name, account.secret, may_trade=False)
+    link = links.store(owner.pk, checked, by="tests")
     services.start_import(link, by="tests")
     run_jobs()
     verbs.upsert_rule(owner.pk, "minHoldHours", by="tests")

@@ -15,7 +15,7 @@ from config.standins.trading.market import fill
 from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.trading.factories import WEEK, trade, user
 from tests.trading.test_seed import imported, payloads
-from trading import digesting, market, scoring, services
+from trading import digesting, links, market, scoring, services
 from trading.admin import figures
 from trading.ai import bias, signatures
 from trading.ai.indicators import Indicators
@@ -81,8 +81,8 @@ def test_what_is_imported_during_a_scoring_is_scored_after_it(
 
 def test_a_link_is_resolved_before_the_key_is_made(venue: Coinbase, link: BrokerConnection) -> None:
     """The same import with and without its broker is one."""
-    named = services.start_import(services.choose_link(link.user_id, "coinbase"), by="tests")
-    assert services.start_import(services.choose_link(link.user_id), by="tests") == named
+    named = services.start_import(links.choose(link.user_id, "coinbase"), by="tests")
+    assert services.start_import(links.choose(link.user_id), by="tests") == named
 
 
 def test_an_order_in_pieces_has_one_sentence_and_counts_once(

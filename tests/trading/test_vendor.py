@@ -12,7 +12,7 @@ from config.standins.trading import Coinbase, new_account
 from jobs import http
 from tests.trading import vendor
 from tests.trading.test_flow import imported
-from trading import services
+from trading import links
 from trading.clients import signing
 from trading.models import BrokerConnection
 
@@ -22,7 +22,7 @@ def test_requests_have_only_parameters_that_the_sdk_knows(
     venue: Coinbase, link: BrokerConnection
 ) -> None:
     venue.page = 5
-    services.read_rights(str(link.key_name), str(link.secret), may_trade=False)
+    links.check_key("coinbase", str(link.key_name), str(link.secret), may_trade=False)
     imported(link)
     asked = {what for _, what, _ in venue.asked}
     assert asked == set(vendor.PARAMETERS)

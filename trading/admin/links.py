@@ -15,7 +15,7 @@ from jobs.admin import charts, components, principal
 from jobs.verbs import permissions
 from trading.admin.base import Column, TradingAdmin, badge, cells, headings, sentence
 from trading.admin.linkacts import ACTS, NEW
-from trading.models import BrokerConnection, ImportRun
+from trading.models import Broker, BrokerConnection, ImportRun
 from trading.permissions import VIEW
 
 
@@ -34,10 +34,10 @@ class LinkAdmin(TradingAdmin):
     empty = gettext_lazy("No account is linked yet")
     advice = gettext_lazy("Link one with a key that may only read.")
     acts = ACTS
-    list_acts = (NEW,)
+    list_acts = NEW
 
     def rows(self, request: HttpRequest) -> Any:
-        return super().rows(request).defer("key_name", "secret")
+        return super().rows(request).defer(*BrokerConnection.SECRETS)
 
     def page_data(self, request: HttpRequest, row: BrokerConnection) -> dict[str, Any]:
         runs = ImportRun.objects.filter(connection=row).order_by("-created_at")[:20]
@@ -45,6 +45,8 @@ class LinkAdmin(TradingAdmin):
             "title": str(row), "badge": badge(row.status, row.get_status_display()),
             "facts": [
                 (_("Rights"), _("read and trade") if row.can_trade else _("read only")),
+                *([(_("Markets"), ", ".join(row.symbols) or _("none"))]
+                  if row.broker == Broker.BINANCE else []),
                 (_("Daily import"), _("yes") if row.is_daily else _("no")),
                 (_("Linked"), components.time_tag(row.created_at)),
                 (_("Last import"), components.time_tag(row.imported_at)),

@@ -20,7 +20,8 @@ from trading.permissions import USE, acting_user, as_oneself
 
 BASE = "/trading"
 _STATUS = {
-    "NOT_FOUND": 404, "CONFLICT": 409, "NO_LINK": 422, "SEVERAL_LINKS": 422, "LINK_PAUSED": 409,
+    "NOT_FOUND": 404, "CONFLICT": 409, "NO_LINK": 422, "VENUE_OFF": 404, "NO_LOGIN": 409,
+    "SEVERAL_LINKS": 422, "LINK_PAUSED": 409,
     "LINK_REVOKED": 409, "VENUE_AWAY": 502, "VENUE_ERROR": 502, "VENUE_LIMITED": 503,
     "BAD_PAGE": 502,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from ninja import Field, Schema, Status
 from pydantic import AwareDatetime
 
 from jobs.api import In
-from trading import services, verbs
+from trading import links, services, verbs
 from trading.api.caller import BASE, StartedOut, answered, missing, oneself, section, user_of
 from trading.models import (
     ImportRun,
@@ -59,7 +59,7 @@ def trades_import(request: HttpRequest, body: ImportIn) -> Any:
     """Import the fills of the last 30 days, or since a moment."""
 
     def start() -> UUID:
-        row = services.choose_link(user_of(request), body.broker or "")
+        row = links.choose(user_of(request), body.broker or "")
         return services.start_import(row, body.since, by=oneself(request))
 
     return Status(202, {"jobId": answered(start)})

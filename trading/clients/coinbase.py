@@ -2,70 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from jobs import http
-from trading import metrics
-from trading.clients import signing
+from trading.clients import signing, venue
+from trading.clients.venue import Account, Page, Rights
 from trading.config import settings
-from trading.errors import CursorRefused, KeyRefused, Limited, VenueAway, VenueError
-from trading.fills import Fill, Unknown, read_fill
+from trading.errors import CursorRefused, KeyRefused, VenueAway, VenueError
+from trading.fills import Unknown, read_fill
 
 PAGE = 250
 CANDLES = 299
 """Candles of one request, both ends counted: the venue refuses 350 on some hosts and 300 on others.
 """
-PAUSE = 60.0
-"""Seconds to wait after a 429 that does not say how long."""
 _API = "/api/v3/brokerage"
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What a key may do."""
-
-    can_view: bool
-    can_trade: bool
-    can_transfer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some fills, and where the next ones are."""
-
-    fills: list[Fill]
-    skipped: int
-    cursor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The credentials of a linked account."""
-
-    name: str
-    secret: str
-
-
-def rights(key: Key) -> Rights:
+def rights(account: Account) -> Rights:
     """Ask what the key may do."""
-    found = _get(f"{_API}/key_permissions", {}, key)
+    found = _get(f"{_API}/key_permissions", {}, account)
     flags = [found.get(name) for name in ("can_view", "can_trade", "can_transfer")]
     if not all(isinstance(flag, bool) for flag in flags):
         raise VenueError("BAD_PAGE")
     return Rights(*(bool(flag) for flag in flags))
 
 
-def fills(key: Key, since: datetime, cursor: str) -> Page:
+def fills(account: Account, since: datetime, cursor: str) -> Page:
     """Fetch a page of fills from that moment on, newest first."""
     # The venue leaves out what was traded at the very moment.
     start = (since - timedelta(microseconds=1)).astimezone(UTC)
     asked = {"start_sequence_timestamp": f"{start:%Y-%m-%dT%H:%M:%S.%fZ}", "limit": str(PAGE)}
     if cursor:
         asked["cursor"] = cursor
-    found = _get(f"{_API}/orders/historical/fills", asked, key)
+    found = _get(f"{_API}/orders/historical/fills", asked, account)
     rows, following = found.get("fills"), found.get("cursor", "")
     if not isinstance(rows, list) or not isinstance(following, str):
         raise VenueError("BAD_PAGE")
@@ -100,10 +71,11 @@ def candles(symbol: str, start: datetime, end: datetime) -> list[list[str]]:
     return read
 
 
-def _get(path: str, asked: dict[str, str], key: Key | None) -> dict[str, Any]:
-    answer = _answer(path, asked, key)
-    if answer.status_code == 401 and key is not None:  # a new token: clocks differ by a moment
-        answer = _answer(path, asked, key)
+def _get(path: str, asked: dict[str, str], account: Account | None) -> dict[str, Any]:
+    answer = _answer(path, asked, account)
+    if answer.status_code == 401 and account is not None:
+        if not account.token:  # a new signature: clocks differ by a moment
+            answer = _answer(path, asked, account)
         if answer.status_code == 401:
             raise KeyRefused("LINK_AGAIN")
     _judge(answer, asked)
@@ -116,22 +88,14 @@ def _get(path: str, asked: dict[str, str], key: Key | None) -> dict[str, Any]:
     return found
 
 
-def _answer(path: str, asked: dict[str, str], key: Key | None) -> http.Response:
+def _answer(path: str, asked: dict[str, str], account: Account | None) -> http.Response:
     base = http.URL(settings().COINBASE_URL)
     host = base.netloc.decode()
     headers = {}
-    if key is not None:
-        made = signing.token(key.name, key.secret, "GET", host, path)
+    if account is not None:
+        made = account.token or signing.token(account.name, account.secret, "GET", host, path)
         headers["Authorization"] = f"Bearer {made}"
-    try:
-        return http.get(
-            f"{base.scheme}://{host}{path}", params=asked, headers=headers, connect=1, step=3,
-            total=6,
-        )  # fmt: skip
-    except http.HttpError as error:
-        if error.transient:
-            raise VenueAway("VENUE_AWAY") from None
-        raise VenueError("BAD_PAGE" if isinstance(error, http.TooLarge) else "VENUE_AWAY") from None
+    return venue.get(f"{base.scheme}://{host}{path}", params=asked, headers=headers)
 
 
 def _judge(answer: http.Response, asked: dict[str, str]) -> None:
@@ -139,11 +103,7 @@ def _judge(answer: http.Response, asked: dict[str, str]) -> None:
     status = answer.status_code
     if status < 300:
         return
-    if status == 429:
-        metrics.limited.inc(source="broker")
-        raise Limited(http.retry_after(answer) or PAUSE)
-    if status >= 500:
-        raise VenueAway("VENUE_ERROR")
+    venue.check_status(answer)
     said = answer.text[:10_000]
     if "proof_token_required" in said:
         raise VenueError("PROOF_TOKEN_REQUIRED")

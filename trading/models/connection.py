@@ -17,6 +17,7 @@ class Broker(models.TextChoices):
     """The venues."""
 
     COINBASE = "coinbase", "Coinbase"
+    BINANCE = "binance", "Binance"
 
 
 class BrokerConnection(models.Model):
@@ -31,6 +32,9 @@ class BrokerConnection(models.Model):
         PAUSED = "paused", _("paused")
         REVOKED = "revoked", _("revoked")
 
+    SECRETS = ("key_name", "secret", "access_token", "refresh_token")
+    """What no list needs."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"), related_name="+"
@@ -41,6 +45,14 @@ class BrokerConnection(models.Model):
     )
     key_name = EncryptedTextField(tenant_field="user", null=True)
     secret = EncryptedTextField(tenant_field="user", null=True)
+    access_token = EncryptedTextField(tenant_field="user", null=True)
+    """Of a link that was made by logging in at the venue; it has no key."""
+    refresh_token = EncryptedTextField(tenant_field="user", null=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    """When the access token expires."""
+    scope = models.CharField(max_length=500, default="", blank=True)
+    symbols = models.JSONField(_("markets"), default=list, blank=True)
+    """Such as ``BTC-USDT``, in order, where the venue has to be asked for each."""
     can_trade = models.BooleanField(_("may trade"), default=False)
     is_daily = models.BooleanField(_("daily import"), default=True)
     error = models.CharField(_("error"), max_length=40, default="", blank=True)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
-import threading
-import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -23,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from config.standins.serving import Server
+from config.standins.trading.logins import Logins
 from config.standins.trading.market import LEVELS, Market
+from config.standins.trading.venue import Answer, Asked, Venue
 
 API = "/api/v3/brokerage"
 MOST_CANDLES = 300
@@ -66,107 +62,35 @@ def known_account(name: str, secret: str) -> Account:
     return Account(name, secret, key.public_key(), "ES256")
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What happens to one request instead of an answer."""
-
-    status: int = 0
-    """0 drops the connection."""
-    headers: dict[str, str] = field(default_factory=dict)
-    body: str = "<html>too busy</html>"
-    sleep: float = 0.0
-
-
-class Coinbase:
-    """The venue; start it, register accounts, plan faults, look at what was asked."""
+class Coinbase(Venue):
+    """The venue; register accounts, and let users log in."""
 
     def __init__(self, market: Market | None = None, port: int = 0) -> None:
+        super().__init__(port)
         self.market = market or Market()
         self.accounts: dict[str, Account] = {}
+        self.logins = Logins()
         self.page = 250
-        self.asked: list[tuple[float, str, dict[str, str]]] = []
-        self._faults: dict[str, list[Fault]] = defaultdict(list)
         self._nonces: set[str] = set()
-        self._lock = threading.Lock()
-        venue = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))  # the SDK sends {}
-                venue._serve(self)
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self._server = Server(("127.0.0.1", port), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def start(self) -> Coinbase:
-        """Serve in a thread."""
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def stop(self) -> None:
-        """Serve no more."""
-        self._server.shutdown()
-        self._server.server_close()
 
     def reset(self) -> None:
-        """Forget accounts, faults and what was asked."""
-        with self._lock:
-            self.accounts.clear()
-            self._faults.clear()
-            self.asked.clear()
-            self.page = 250
+        """Forget accounts, logins, faults and what was asked."""
+        super().reset()
+        self.accounts.clear()
+        self.logins = Logins()
+        self.page = 250
 
     def add(self, account: Account) -> Account:
         """Register an account."""
         self.accounts[account.name] = account
         return account
 
-    def plan(self, what: str, *faults: Fault) -> None:
-        """Let the next requests of ``fills``, ``candles`` or ``key_permissions`` fail so."""
-        with self._lock:
-            self._faults[what] += faults
+    def answer(self, asked: Asked) -> Answer:
+        if asked.path.startswith("/oauth2/"):
+            return self.logins.answer(asked)
+        return Answer(*self._route(asked, asked.path, asked.query))
 
-    def count(self, what: str) -> int:
-        """Return how often something was asked for."""
-        return sum(name == what for _, name, _ in self.asked)
-
-    # ---- serving
-
-    def _serve(self, request: BaseHTTPRequestHandler) -> None:
-        parts = urlsplit(request.path)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        what = parts.path.rsplit("/", 1)[-1]
-        with self._lock:
-            self.asked.append((time.time(), what, query))
-            fault = self._faults[what].pop(0) if self._faults[what] else None
-        if fault is not None:
-            time.sleep(fault.sleep)
-            if not fault.status:
-                request.close_connection = True
-                request.connection.close()
-                return
-            self._answer(request, fault.status, fault.body.encode(), fault.headers)
-            return
-        status, found = self._route(request, parts.path, query)
-        self._answer(request, status, json.dumps(found).encode(), {})
-
-    def _answer(
-        self, request: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]
-    ) -> None:
-        request.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            request.send_header(name, value)
-        request.end_headers()
-        request.wfile.write(body)
-
-    def _route(
-        self, request: BaseHTTPRequestHandler, path: str, query: dict[str, str]
-    ) -> tuple[int, Any]:
+    def _route(self, request: Asked, path: str, query: dict[str, str]) -> tuple[int, Any]:
         if path.startswith(f"{API}/market/products/") and path.endswith("/candles"):
             return self._candles(unquote(path.split("/")[-2]), query)
         account = self._known(request, path)
@@ -184,9 +108,11 @@ class Coinbase:
             return self._fills(account, query)
         return 404, {"error": "NOT_FOUND"}
 
-    def _known(self, request: BaseHTTPRequestHandler, path: str) -> Account | None:
+    def _known(self, request: Asked, path: str) -> Account | None:
         """Return the account of a JWT that is genuine, for this very path, and new."""
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        if name := self.logins.account_of(text):
+            return self.accounts.get(name)
         try:
             head = jwt.get_unverified_header(text)
             account = self.accounts[head["kid"]]
