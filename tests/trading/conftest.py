@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from config.standins.trading import Coinbase, new_account
+from config.standins.trading import Account, Binance, Coinbase, Vendor, new_account
+from config.standins.trading.logins import CLIENT_ID, CLIENT_SECRET
+from config.standins.trading.vendor import KEY as VENDOR_KEY
 from tests.trading.factories import AI_KEY, AI_SECRET, linked
 from trading.models import BrokerConnection
 
@@ -32,6 +34,56 @@ def venue(standin: Coinbase, live_server: Any, settings: Any) -> Iterator[Coinba
     }  # fmt: skip
     yield standin
     standin.reset()
+
+
+@pytest.fixture(scope="session")
+def binance_standin(standin: Coinbase) -> Iterator[Binance]:
+    found = Binance(standin.market).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def binance(venue: Coinbase, binance_standin: Binance, settings: Any) -> Iterator[Binance]:
+    """Binance, switched on."""
+    binance_standin.reset()
+    settings.TRADING = {
+        **settings.TRADING, "FEATURE_BINANCE": True, "BINANCE_URL": binance_standin.url,
+    }  # fmt: skip
+    yield binance_standin
+    binance_standin.reset()
+
+
+@pytest.fixture(scope="session")
+def vendor_standin(standin: Coinbase) -> Iterator[Vendor]:
+    found = Vendor(standin.market).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def vendor(venue: Coinbase, vendor_standin: Vendor, settings: Any) -> Iterator[Vendor]:
+    """The vendor of prices, switched on."""
+    vendor_standin.reset()
+    settings.TRADING = {
+        **settings.TRADING, "FEATURE_VENDOR_FALLBACK": True, "VENDOR_URL": vendor_standin.url,
+        "VENDOR_API_KEY": VENDOR_KEY,
+    }  # fmt: skip
+    yield vendor_standin
+    vendor_standin.reset()
+
+
+@pytest.fixture
+def login(venue: Coinbase, settings: Any) -> Account:
+    """An account whose user is logged in at the venue, where this project has a client."""
+    settings.TRADING = {
+        **settings.TRADING, "COINBASE_LOGIN_URL": venue.url, "COINBASE_CLIENT_ID": CLIENT_ID,
+        "COINBASE_CLIENT_SECRET": CLIENT_SECRET,
+    }  # fmt: skip
+    account = venue.add(new_account("organizations/o/users/u"))
+    account.fills = venue.market.fills()
+    venue.logins.account = account.name
+    return account
 
 
 @pytest.fixture

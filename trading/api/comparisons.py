@@ -38,6 +38,8 @@ class SimulationOut(Schema):
     partial: bool
     until: datetime | None
     freshUntil: datetime | None
+    source: str
+    """Who has named the prices: the venue, or the vendor."""
     error: str
     jobId: UUID | None
     curves: list[list[str]]
@@ -49,8 +51,8 @@ def _simulation(row: Simulation, *, is_fresh: bool) -> dict[str, Any]:
     return {
         "tradeId": str(row.trade_id), "horizonDays": row.horizon_days,
         "status": "fresh" if is_fresh else stale, "partial": row.is_partial, "until": row.until,
-        "freshUntil": row.fresh_until, "error": row.error, "jobId": row.job_id,
-        "curves": row.curves,
+        "freshUntil": row.fresh_until, "source": row.source, "error": row.error,
+        "jobId": row.job_id, "curves": row.curves,
         **{name: None if value is None else text(value) for name, value in amounts.items()},
     }  # fmt: skip
 

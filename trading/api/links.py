@@ -203,12 +203,12 @@ def _offered(request: HttpRequest, link_id: UUID) -> list[str]:
 
 
 @section.get(f"{BASE}/brokers/{{uuid:link_id}}/symbols", "trading_link_symbols", needs="",
-    answer=SymbolsOut, rate="10/m",
+    answer=SymbolsOut, before=_offered, rate="10/m",
 )  # fmt: skip
 def link_symbols(request: HttpRequest, link_id: UUID) -> Any:
     """List the markets of a Binance account that are read, and those that it suggests."""
-    offered = _offered(request, link_id)
-    return {"symbols": BrokerConnection.objects.get(pk=link_id).symbols, "offered": offered}
+    row = BrokerConnection.objects.get(pk=link_id)
+    return {"symbols": row.symbols, "offered": prepared(request)}
 
 
 def _set_symbols(request: HttpRequest, link_id: UUID, body: SymbolsIn) -> Any:

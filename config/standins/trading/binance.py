@@ -50,7 +50,6 @@ class Binance(Venue):
         self.accounts: dict[str, BinanceAccount] = {}
         self.skew = 0
         """Milliseconds by which its clock is ahead."""
-        self.page = 1000
         self.newest_first = False
         """Whether a window that holds more than a page is cut at its beginning: both are seen."""
         self.used = 0
@@ -60,7 +59,7 @@ class Binance(Venue):
         """Forget accounts, faults and what was asked."""
         super().reset()
         self.accounts.clear()
-        self.skew, self.page, self.newest_first, self.used = 0, 1000, False, 0
+        self.skew, self.newest_first, self.used = 0, False, 0
 
     def add(self, account: BinanceAccount) -> BinanceAccount:
         """Register an account."""
@@ -133,14 +132,13 @@ class Binance(Venue):
         rows = sorted(
             (row for row in account.fills if row["symbol"] == symbol), key=lambda row: row["id"]
         )
-        size = min(limit, self.page)
         if "fromId" in query:
-            rows = [row for row in rows if row["id"] >= int(query["fromId"])][:size]
+            rows = [row for row in rows if row["id"] >= int(query["fromId"])][:limit]
         elif times:
             rows = [row for row in rows if times[0] <= row["time"] <= times[-1]]
-            rows = rows[-size:] if self.newest_first else rows[:size]
+            rows = rows[-limit:] if self.newest_first else rows[:limit]
         else:
-            rows = rows[-size:]
+            rows = rows[-limit:]
         return Answer(200, rows)
 
     def _klines(self, query: dict[str, str]) -> Answer:
