@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import jobs
-from trading import services
+from trading import services, venues
 from trading.clock import now, week_of
 from trading.models import BrokerConnection, Trade
 from trading.payloads import PlanDigests, PlanImports
@@ -26,6 +26,8 @@ def plan_imports(ctx: jobs.Context, payload: PlanImports) -> dict[str, Any]:
     count = 0
     for link in links.iterator(chunk_size=500):
         ctx.checkpoint()
+        if not venues.is_on(link.broker):
+            continue
         is_due = link.reread_at is None or moment - link.reread_at >= EVERY
         since = moment - REREAD if is_due else (link.imported_at or moment - REREAD) - OVERLAP
         services.start_import(link, max(since, moment - REREAD), by="schedule")

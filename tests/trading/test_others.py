@@ -43,7 +43,9 @@ ROWS: dict[str, Any] = {
     "digest": Digest,
 }  # fmt: skip
 ACT = re.compile(r'/do/([a-z_-]+)/[?"]')
-BODIES: dict[str, dict[str, Any]] = {"daily": {"daily": False}}
+BODIES: dict[str, dict[str, Any]] = {
+    "daily": {"daily": False}, "symbols": {"symbols": ["BTC-USDT"]},
+}  # fmt: skip
 
 
 @pytest.fixture

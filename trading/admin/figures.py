@@ -21,6 +21,7 @@ _NAMES = {
     "price_vs_bb_upper": gettext_lazy("Above the upper band, %"),
     "price_vs_bb_mid": gettext_lazy("Above the middle band, %"),
     "ema_fast_gt_slow": gettext_lazy("Fast average above the slow one"),
+    "prices": gettext_lazy("Prices from"),
     "reason": gettext_lazy("Why there is no label"),
 }
 """In the order in which they are shown; what is not named here is always the same."""
@@ -42,6 +43,8 @@ def rows_of(features: Mapping[str, Any]) -> Iterator[list[Any]]:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
+    if isinstance(value, str):
+        return value
     return "—" if value is None else f"{value:.4g}"
 
 

@@ -12,8 +12,7 @@ from ninja import Field, Schema, Status
 from jobs.api import In, prepared
 from trading import links as accounts
 from trading import logins, venues, verbs
-from trading.api.caller import BASE, answered, missing, oneself, problem_of, section, user_of
-from trading.errors import Refused
+from trading.api.caller import BASE, answered, missing, oneself, section, user_of
 from trading.models import Broker, BrokerConnection
 
 Symbol = Annotated[str, Field(min_length=2, max_length=41)]
@@ -198,7 +197,7 @@ def _offered(request: HttpRequest, link_id: UUID) -> list[str]:
     if row is None:
         raise missing("link")
     if row.broker != Broker.BINANCE or row.status not in accounts.OPEN:
-        raise problem_of(Refused("NO_MARKETS"))
+        return []
     return list(answered(lambda: accounts.offered(venues.account_of(row))))
 
 
@@ -206,7 +205,7 @@ def _offered(request: HttpRequest, link_id: UUID) -> list[str]:
     answer=SymbolsOut, before=_offered, rate="10/m",
 )  # fmt: skip
 def link_symbols(request: HttpRequest, link_id: UUID) -> Any:
-    """List the markets of a Binance account that are read, and those that it suggests."""
+    """List the markets that are read, and those that a Binance account suggests."""
     row = BrokerConnection.objects.get(pk=link_id)
     return {"symbols": row.symbols, "offered": prepared(request)}
 
