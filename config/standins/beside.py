@@ -50,36 +50,46 @@ def run(port: int, command: list[str]) -> int:
 
 @contextmanager
 def venue(folder: Path, say: Callable[[str], Any]) -> Iterator[dict[str, str]]:
-    """Serve a venue unless one is configured; yield its settings.
+    """Serve venues unless one is configured; yield their settings.
 
-    The key of its account is kept in the folder, so that a linked account works after a restart.
+    The keys of their accounts are kept in the folder, so that links work after a restart.
     """
     if os.environ.get("COINBASE_URL"):
         yield {}
         return
-    from config.standins.trading import Coinbase, Market, known_account, new_account
+    from config.standins.trading import (
+        BinanceAccount,
+        Market,
+        known_account,
+        new_account,
+        new_binance_account,
+    )
+    from config.standins.trading.local import serving
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = folder / "coinbase.pem"
+    pem, pair = folder / "coinbase.pem", folder / "binance.key"
+    fresh = new_binance_account()
+    _kept(pem, new_account().secret)
+    _kept(pair, f"{fresh.key}\n{fresh.secret}\n")
+    # The same fills all day, however often it is started.
+    market = Market(datetime.now(UTC).replace(hour=0))
+    other = BinanceAccount(*pair.read_text().split())
+    with serving(market, known_account(KEY_NAME, pem.read_text()), other) as settings:
+        say(
+            f"Venues with twelve trades stand in for Coinbase and Binance, since COINBASE_URL is "
+            f"not set.\nLink them in the admin, or by the API. Coinbase: log in, or key name "
+            f"{KEY_NAME} with the private key in {pem}. Binance: key and secret in {pair}\n"
+        )
+        allowed = os.environ.get("HTTP_ALLOW", "")
+        settings["HTTP_ALLOW"] = ",".join(filter(None, (allowed, "127.0.0.0/8")))
+        given = {name for name in settings if os.environ.get(name) and name != "HTTP_ALLOW"}
+        yield {name: value for name, value in settings.items() if name not in given}
+
+
+def _kept(file: Path, fresh: str) -> None:
     if not file.exists():
         file.touch(mode=0o600)
-        file.write_text(new_account().secret)
-    # The same fills all day, however often it is started.
-    served = Coinbase(Market(datetime.now(UTC).replace(hour=0))).start()
-    account = served.add(known_account(KEY_NAME, file.read_text()))
-    account.fills = served.market.fills(prefix=f"{served.market.end:%Y%m%d}-")
-    say(
-        f"A venue with twelve trades stands in for Coinbase, since COINBASE_URL is not set.\n"
-        f"Link it in the admin, or by the API: key name {KEY_NAME}, private key in {file}\n"
-    )
-    allowed = os.environ.get("HTTP_ALLOW", "")
-    try:
-        yield {
-            "COINBASE_URL": served.url,
-            "HTTP_ALLOW": ",".join(filter(None, (allowed, "127.0.0.0/8"))),
-        }
-    finally:
-        served.stop()
+        file.write_text(fresh)
 
 
 def ai_service(port: int) -> dict[str, str]:

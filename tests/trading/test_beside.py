@@ -18,7 +18,10 @@ from config.standins.trading import Account, Coinbase
 from tests.wait import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-NAMES = ("COINBASE_URL", "AI_BASE_URL", "AI_HMAC_KEY_ID", "AI_HMAC_SECRET", "HTTP_ALLOW")
+NAMES = (
+    "COINBASE_URL", "AI_BASE_URL", "AI_HMAC_KEY_ID", "AI_HMAC_SECRET", "HTTP_ALLOW",
+    "FEATURE_BINANCE", "BINANCE_URL",
+)  # fmt: skip
 BESIDE = [sys.executable, "-m", "config.standins.beside", "--port", "8123"]
 CHILD = """
 import json, os, sys, urllib.error, urllib.request
@@ -57,10 +60,12 @@ def test_a_venue_and_the_ai_service_are_there_and_the_key_stays(tmp_path: Path) 
     assert status == 401, "the venue serves, and wants the key"
     assert found["AI_BASE_URL"] == "http://127.0.0.1:8123/ai" and found["AI_HMAC_SECRET"]
     assert found["HTTP_ALLOW"] == "10.0.0.0/8,127.0.0.0/8"
-    first = key.read_text()
-    assert key.stat().st_mode & 0o777 == 0o600
+    assert found["FEATURE_BINANCE"] == "on" and found["BINANCE_URL"].startswith("http://127")
+    files = [key, tmp_path / "standins" / "binance.key"]
+    first = [file.read_text() for file in files]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 2
     beside(tmp_path)
-    assert key.read_text() == first
+    assert [file.read_text() for file in files] == first
 
 
 @pytest.mark.parametrize(

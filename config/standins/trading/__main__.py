@@ -1,4 +1,4 @@
-"""Serve the stand-in venue, and print the settings and the key that belong to it.
+"""Serve both venues and the vendor of prices; print the settings and the keys that belong to them.
 
 python -m config.standins.trading --port 8090
 """
@@ -9,23 +9,26 @@ import argparse
 import signal
 import sys
 
-from config.standins.trading import Coinbase, new_account
+from config.standins.trading import Market, new_account, new_binance_account
+from config.standins.trading.local import serving
 
 
 def main() -> None:
     """Serve until a signal comes."""
     parser = argparse.ArgumentParser(prog="python -m config.standins.trading", description=__doc__)
-    parser.add_argument("--port", type=int, default=8090, help="port on 127.0.0.1 (default: 8090)")
-    venue = Coinbase(port=parser.parse_args().port).start()
-    account = venue.add(new_account())
-    account.fills = venue.market.fills()
-    sys.stdout.write(
-        f"COINBASE_URL={venue.url}\nHTTP_ALLOW=127.0.0.0/8\n"
-        f"key name: {account.name}\nprivate key:\n{account.secret}\n"
+    parser.add_argument(
+        "--port", type=int, default=8090, help="port of Coinbase on 127.0.0.1 (default: 8090)"
     )
-    sys.stdout.flush()
-    signal.sigwait({signal.SIGINT, signal.SIGTERM})
-    venue.stop()
+    trader, other = new_account(), new_binance_account()
+    with serving(Market(), trader, other, parser.parse_args().port) as settings:
+        sys.stdout.write("".join(f"{name}={value}\n" for name, value in settings.items()))
+        sys.stdout.write(
+            f"HTTP_ALLOW=127.0.0.0/8\n"
+            f"Coinbase, key name: {trader.name}\nprivate key:\n{trader.secret}\n"
+            f"Binance, key: {other.key}\nsecret: {other.secret}\n"
+        )
+        sys.stdout.flush()
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
 
 
 if __name__ == "__main__":

@@ -155,13 +155,13 @@ class Binance(Venue):
         return Answer(200, rows[: int(query.get("limit", "500"))])
 
 
-def binance_fills(market: Market) -> list[dict[str, Any]]:
-    """Return the trades of the plan in the form of the venue; buys pay their fee in the base."""
+def binance_fills(market: Market, first: int = 1) -> list[dict[str, Any]]:
+    """Return the trades of the plan, numbered from ``first`` on; buys pay their fee in the base."""
     found = []
     for number, order in enumerate(market.orders):
         base = order.symbol.split("-")[0]
         found.append(binance_fill(
-            number + 1, f"{base}{QUOTE}", order.side == "BUY", "0.3", f"{order.price:.2f}",
+            first + number, f"{base}{QUOTE}", order.side == "BUY", "0.3", f"{order.price:.2f}",
             int(order.at.timestamp() * 1000),
         ))  # fmt: skip
     return found
