@@ -330,16 +330,16 @@ def _parse(variable: str, url: str, parse: Callable[[str], Parsed]) -> Parsed:
 
 def blobs(folder: Path) -> dict[str, str]:
     """Return the store of blobs: a bucket of S3, or else a folder next to the other data."""
-    names = {
-        "ENDPOINT": "S3_ENDPOINT", "BUCKET": "S3_BUCKET", "KEY_ID": "S3_ACCESS_KEY",
-        "SECRET": "S3_SECRET_KEY",
+    given = {
+        "ENDPOINT": os.environ.get("S3_ENDPOINT", ""), "BUCKET": os.environ.get("S3_BUCKET", ""),
+        "KEY_ID": _secret("S3_ACCESS_KEY"), "SECRET": _secret("S3_SECRET_KEY"),
     }  # fmt: skip
-    given = {name: _secret(variable) for name, variable in names.items()}
     if not any(given.values()):
         return {"STORE": "local", "ROOT": os.environ.get("BLOB_ROOT") or str(folder / "blobs")}
     for name, value in given.items():
         if not value:
-            fail(names[name], "is needed where another variable of S3 is set")
+            variable = {"KEY_ID": "ACCESS_KEY", "SECRET": "SECRET_KEY"}.get(name, name)
+            fail(f"S3_{variable}", "is needed where another variable of S3 is set")
     return {"STORE": "s3", "REGION": os.environ.get("S3_REGION") or "us-east-1", **given}
 
 

@@ -73,7 +73,8 @@ def venue(folder: Path, say: Callable[[str], Any]) -> Iterator[dict[str, str]]:
     _kept(pair, f"{fresh.key}\n{fresh.secret}\n")
     # The same fills all day, however often it is started.
     market = Market(datetime.now(UTC).replace(hour=0))
-    other = BinanceAccount(*pair.read_text().split())
+    key, secret = pair.read_text().split()
+    other = BinanceAccount(key, secret)
     with serving(market, known_account(KEY_NAME, pem.read_text()), other) as settings:
         say(
             f"Venues with twelve trades stand in for Coinbase and Binance, since COINBASE_URL is "

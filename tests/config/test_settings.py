@@ -314,7 +314,7 @@ def test_every_variable_is_documented() -> None:
     source = "".join(
         (ROOT / "config" / name).read_text() for name in ("settings.py", "environment.py")
     )
-    asked = r'(?:environ\.get|flag|choice|words|fail|_given|_parse)\(\s*"([A-Z0-9_]+)"'
+    asked = r'(?:environ\.get|flag|choice|words|fail|_given|_parse|_secret)\(\s*"([A-Z0-9_]+)"'
     read = set(re.findall(asked, source)) | {"JOBDESK_DATA"}
     documented = first_cells(section("docs/operating.md", "Environment"))
     apps = ("emailgw", "fileproc", "operations", "publisher", "trading")

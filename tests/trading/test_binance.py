@@ -25,6 +25,7 @@ from tests.trading.factories import linked, user
 from tests.trading.test_api import Caller
 from trading import ledger, links, services, verbs
 from trading.clients import binance as client
+from trading.clients.venue import Account
 from trading.errors import Refused, VenueError
 from trading.fills import read_binance
 from trading.models import BiasTag, BrokerConnection, ImportRun, Trade
@@ -288,7 +289,7 @@ def test_the_stand_in_refuses_what_the_venue_refuses(
     binance: Binance, account: BinanceAccount
 ) -> None:
     """Other bytes than those signed, both ways of paging, windows of more than a day."""
-    of_account = client.Account(account.key, account.secret)
+    of_account = Account(account.key, account.secret)
 
     def trades(**asked: Any) -> Any:
         return client._signed("/api/v3/myTrades", {"symbol": "BTCUSDT", **asked}, of_account)
