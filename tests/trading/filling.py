@@ -12,7 +12,7 @@ from jobs.testing import run_jobs
 from tests.trading.factories import linked
 from trading import services, verbs
 from trading.clock import now, week_of
-from trading.models import Digest, ImportRun, Rule, Trade
+from trading.models import BrokerConnection, Digest, ImportRun, Rule, Trade
 
 
 def fill(venue: Coinbase) -> dict[str, Any]:
@@ -39,9 +39,14 @@ def fill(venue: Coinbase) -> dict[str, Any]:
     run_jobs()
     other = linked(venue.add(new_account("organizations/acme/apiKeys/other")), "other")
     verbs.pause(other.pk, by="tests", reason="to show it")
+    binance = BrokerConnection.objects.create(
+        user_id=who, broker="binance", key_name="key", secret="secret",
+        symbols=["BTC-USDT", "ETH-USDT"], is_daily=False,
+    )  # fmt: skip
     ids = {
-        "link": link.pk, "paused": other.pk, "import": done, "waiting": waiting,
-        "trade": bought.pk, "rule": Rule.objects.get(kind=Rule.Kind.AVOID_SPIKE).pk,
+        "binance": binance.pk, "link": link.pk, "paused": other.pk, "import": done,
+        "waiting": waiting, "trade": bought.pk,
+        "rule": Rule.objects.get(kind=Rule.Kind.AVOID_SPIKE).pk,
         "digest": Digest.objects.get().pk,
     }  # fmt: skip
     assert ImportRun.objects.get(pk=waiting).state == "RETRY"
@@ -55,6 +60,10 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "links": "trading/brokerconnection/",
         "link": f"trading/brokerconnection/{ids['link']}/change/",
         "link-new": "trading/brokerconnection/do/link/",
+        "link-login": "trading/brokerconnection/do/login/",
+        "link-new-binance": "trading/brokerconnection/do/link-binance/",
+        "link-binance": f"trading/brokerconnection/{ids['binance']}/change/",
+        "link-markets": f"trading/brokerconnection/{ids['binance']}/do/set-symbols/",
         "link-revoke": f"trading/brokerconnection/{ids['link']}/do/revoke/",
         "imports": "trading/importrun/",
         "import": f"trading/importrun/{ids['import']}/change/",
@@ -71,7 +80,9 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
     }
 
 
-NAMES = list(screens(dict.fromkeys(("link", "import", "waiting", "trade", "rule", "digest"), "")))
+NAMES = list(
+    screens(dict.fromkeys(("binance", "link", "import", "waiting", "trade", "rule", "digest"), ""))
+)
 """Every screen."""
 DIFFERING = {"links", "import", "trade", "link-new", "digest"}
 """One of each kind: enough where only the theme or the version of Django is another."""

@@ -28,7 +28,10 @@ def site(browser: Browser, standin: Coinbase, django_db_blocker: DjangoDbBlocker
     from django.conf import settings
 
     allowed = {**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8", "localhost"]}
-    trading = {"COINBASE_URL": standin.url, "HEURISTICS_ONLY": True}
+    trading = {
+        "COINBASE_URL": standin.url, "HEURISTICS_ONLY": True, "FEATURE_BINANCE": True,
+        "COINBASE_CLIENT_ID": "jobdesk", "COINBASE_CLIENT_SECRET": "secret",
+    }  # fmt: skip
     with filled(django_db_blocker, partial(fill, standin), JOBS=allowed, TRADING=trading) as found:
         yield found
     standin.reset()
