@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import timedelta
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from config.standins.trading import Account, Coinbase, Fault
+from config.standins.trading import Account, Binance, Coinbase, Fault, new_binance_account
 from jobs import http
 from jobs.testing import freeze_clock, run_jobs
+from tests.trading.factories import user
 from tests.trading.test_api import Caller
 from trading import logins, services, venues, verbs
 from trading.clock import now
@@ -209,3 +211,32 @@ def test_revoking_erases_the_tokens(venue: Coinbase, login: Account, ann: Caller
     link.refresh_from_db()
     assert (link.access_token, link.refresh_token) == (None, None)
     assert ann.get("/brokers").json()[0]["status"] == "revoked"
+
+
+def test_the_admin_leads_to_coinbase_by_a_link(
+    venue: Coinbase, login: Account, binance: Binance
+) -> None:
+    """Browsers block a form that redirects to another host."""
+    boss = user("boss")
+    boss.is_staff = boss.is_superuser = True
+    boss.save()
+    client = Client()
+    client.force_login(boss)
+    page = client.post("/admin/trading/brokerconnection/do/login/")
+    assert page.status_code == 200
+    [url] = re.findall(r'href="(http[^"]*/oauth2/auth[^"]*)"', page.content.decode())
+    parts = urlsplit(agreed(url.replace("&amp;", "&")))
+    answer = client.get(f"{parts.path}?{parts.query}")
+    made = BrokerConnection.objects.get(user=boss)
+    assert answer.headers["Location"] == f"/admin/trading/brokerconnection/{made.pk}/change/"
+    account = binance.add(new_binance_account())
+    form = {"key_name": account.key, "secret": account.secret, "symbols": ""}
+    answer = client.post("/admin/trading/brokerconnection/do/link-binance/", form)
+    link = BrokerConnection.objects.get(user=boss, broker="binance")
+    assert answer.status_code == 302 and link.symbols == ["BTC-USDT"]
+    path = f"/admin/trading/brokerconnection/{link.pk}/do/set-symbols/"
+    assert "BTC-USDT" in client.get(path).content.decode()
+    answer = client.post(path, {"symbols": "ETHUSDT, BTC-USDT", "reason": ""})
+    link.refresh_from_db()
+    assert answer.status_code == 302 and link.symbols == ["BTC-USDT", "ETH-USDT"]
+    assert "DOGEUSDT" in client.post(path, {"symbols": "DOGE-USDT"}).content.decode()
