@@ -55,7 +55,7 @@ section = Section(
     {
         "publication": "/publications", "account": "/accounts",
         "brand": "/brands", "plan": "/plans", "slot": "/slots",
-        "asset": "/assets", "template": "/templates",
+        "asset": "/assets", "template": "/templates", "consent": "/consents",
     },
     login=auth.default(),
     shape=with_codes,

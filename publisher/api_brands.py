@@ -80,6 +80,10 @@ section.does(
     "brand.connect", "/brands/{uuid:brand_id}/connect", "brand_connect",
     answer={201: PublisherAccountOut}, show=lambda who, target, result: account_shown(result),
 )  # fmt: skip
+section.does(
+    "consent.connect", "/consents/{uuid:consent_id}/connect", "consent_connect",
+    answer=PublisherAccountOut, show=lambda who, target, result: account_shown(result),
+)  # fmt: skip
 for _verb in ("set_times", "add_window", "remove_window", "set_member", "remove_member"):
     section.does(
         f"brand.{_verb}", f"/brands/{{uuid:brand_id}}/{_verb.replace('_', '-')}", f"brand_{_verb}",

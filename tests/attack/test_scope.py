@@ -25,7 +25,7 @@ from operations.clock import now
 from operations.models import Document, SyncRun
 from publisher import brand_verbs, plan_verbs, plans, template_verbs
 from publisher import services as publications
-from publisher.models import Asset, Slot
+from publisher.models import Asset, Consent, Slot
 from tests.api import world
 from tests.api.conftest import Caller, call
 from tests.attack import requests
@@ -94,7 +94,11 @@ def planted() -> dict[str, Any]:
     account = posts.accounts(brand, "https://graph.test")["meta_facebook"]
     post = posts.post("meta_facebook", f"{CANARY} post")
     published = publications.enqueue(account, post, run_at=timezone.now() + timedelta(hours=1))
-    User.objects.create_user("planner")
+    planner = User.objects.create_user("planner")
+    consent = Consent.objects.create(
+        brand=brand, tenant=brand.tenant, channel="x", user=planner, state=CANARY, session=CANARY,
+        is_answered=True, secrets={"accounts": [{"id": "1", "name": CANARY, "token": CANARY}]},
+    )  # fmt: skip
     plan_id = plan_verbs.create_with(
         "other", f"{CANARY} plan", {"caption": f"{CANARY} plan"},
         [plans.Place(one, "2034-01-01T10:00") for one in ("meta_facebook", "google_business")],
@@ -123,6 +127,7 @@ def planted() -> dict[str, Any]:
         "account_id": account.pk,
         "publication_id": published.row.pk,
         "asset_id": asset.pk,
+        "consent_id": consent.pk,
         "plan_id": plan_id,
         "template_id": template.pk,
         "window": window,
