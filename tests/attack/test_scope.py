@@ -56,6 +56,7 @@ TOO_EARLY = {
     "bulk_start", "limit_end_override", "limit_remove", "limit_reopen", "outbox_publish",
     "queue_end_override", "schedule_resume", "publication_replay", "publication_settle",
     "publisher_job_replay", "publisher_dlq_retry", "plan_submit", "plan_schedule",
+    "consent_connect",
     "brand_remove_member",
 }  # fmt: skip
 """What can only be done after something else, and is refused for that alone."""
