@@ -347,4 +347,16 @@ def documents(*packages: str) -> dict[str, object] | None:
     """``FILEPROC``: the model by EMBEDDER; None where a package of the extra is not installed."""
     if not all(find_spec(package) for package in packages):
         return None
-    return {"EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none"))}
+    found: dict[str, object] = {
+        "EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none", "openai", "azure"))
+    }
+    for name in ("URL", "MODEL", "API_VERSION", "RATE"):
+        if text := os.environ.get(f"EMBEDDER_{name}", ""):
+            found[f"EMBEDDER_{name}"] = text
+    if text := os.environ.get("EMBEDDER_DIMENSIONS", ""):
+        if not text.isdecimal():
+            fail("EMBEDDER_DIMENSIONS", "must be a whole number")
+        found["EMBEDDER_DIMENSIONS"] = int(text)
+    if secret := _secret("EMBEDDER_KEY"):
+        found["EMBEDDER_KEY"] = secret
+    return found

@@ -30,7 +30,10 @@ URL_LIFETIME = timedelta(minutes=60)
 BATCH_LIFETIME = timedelta(hours=24)
 IDLE_BATCH = timedelta(hours=1)
 """A batch without an upload for so long does not count as open."""
-EMBEDDERS = ("auto", "minilm", "none")
+REMOTE = ("openai", "azure")
+EMBEDDERS = ("auto", "minilm", "none", *REMOTE)
+MOST_DIMENSIONS = 4000
+"""Of a vector that pgvector can index at half precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,17 @@ class Settings:
     """Every key of ``FILEPROC``, with its default."""
 
     EMBEDDER: str = "auto"
-    """``minilm``, ``none``, or ``auto``: MiniLM where it and pgvector are installed."""
+    """``minilm``, ``none``, ``openai``, ``azure``, or ``auto``: MiniLM where it is installed."""
+    EMBEDDER_URL: str = ""
+    """Where the model of another host is: ``https://api.openai.com/v1``, a resource of Azure."""
+    EMBEDDER_MODEL: str = "text-embedding-3-small"
+    """The name of that model; with Azure, that of its deployment."""
+    EMBEDDER_KEY: str = field(default="", repr=False)
+    EMBEDDER_DIMENSIONS: int = 1536
+    EMBEDDER_API_VERSION: str = "2024-10-21"
+    """Of Azure."""
+    EMBEDDER_RATE: str = "500/m"
+    """Calls of all workers."""
     CHUNK_TOKENS: int = 0
     """Tokens of a chunk; 0: 200 with MiniLM, else 512."""
     CHUNK_OVERLAP: int = -1
@@ -75,6 +88,11 @@ class Settings:
     """Bytes of all files of one owner, unless his quota says otherwise."""
     QUOTA_BATCHES: int = 50
     """Open batches of one owner, unless his quota says otherwise."""
+
+    @property
+    def secret(self) -> str:
+        """Return the key of the model, without the end of the line of a file."""
+        return self.EMBEDDER_KEY.strip()
 
 
 _KEYS = {f.name: f for f in fields(Settings)}
@@ -113,7 +131,7 @@ def _problems(s: Settings) -> list[str]:
         found.append(f"FILEPROC['EMBEDDER'] must be one of {', '.join(EMBEDDERS)}")
     least = {
         "CHUNK_TOKENS": 0, "CHUNK_OVERLAP": -1, "PERMANENT_ATTEMPTS": 1, "OWNER_EXTRACTS": 1,
-        "OWNER_EMBEDS": 1,
+        "OWNER_EMBEDS": 1, "EMBEDDER_DIMENSIONS": 1,
         "FILE_BYTES": 1, "QUOTA_BYTES": 0, "QUOTA_BATCHES": 0,
     }  # fmt: skip
     numbers: dict[str, Any] = {name: getattr(s, name) for name in least}
@@ -125,9 +143,23 @@ def _problems(s: Settings) -> list[str]:
             found.append(f"FILEPROC[{name!r}] must be a whole number of at least {floor}")
     if not found and s.CHUNK_TOKENS and s.CHUNK_OVERLAP >= s.CHUNK_TOKENS:
         found.append("FILEPROC['CHUNK_OVERLAP'] must be less than CHUNK_TOKENS")
-    for stage, rate in s.RATES.items():
+    found += _remote_problems(s) if s.EMBEDDER in REMOTE else []
+    for stage, rate in {**s.RATES, "calls of EMBEDDER_RATE": s.EMBEDDER_RATE}.items():
         if not re.fullmatch(r"[1-9]\d{0,5}/\d*[smhd]", str(rate)):
             found.append(f"FILEPROC['RATES'][{stage!r}] must be like '100/m'")
+    return found
+
+
+def _remote_problems(s: Settings) -> list[str]:
+    found = []
+    if not s.EMBEDDER_URL.startswith(("https://", "http://")):
+        found.append("FILEPROC['EMBEDDER_URL'] must begin with https:// or http://")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,44}", s.EMBEDDER_MODEL):
+        found.append("FILEPROC['EMBEDDER_MODEL'] must be the name of a model")
+    if s.EMBEDDER_DIMENSIONS > MOST_DIMENSIONS:
+        found.append(f"FILEPROC['EMBEDDER_DIMENSIONS'] may be {MOST_DIMENSIONS} at most")
+    if s.EMBEDDER == "azure" and not s.secret:
+        found.append("FILEPROC['EMBEDDER_KEY'] is needed for Azure")
     return found
 
 

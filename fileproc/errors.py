@@ -27,6 +27,7 @@ MESSAGES = {
     "HASH_MISMATCH": "the content does not have the announced checksum",
     "TIMEOUT": "reading the document took too long",
     "CRASHED": "the program that reads the document crashed",
+    "EMBEDDER_REFUSED": "the embedding model refused a part of the text",
     "EMBEDDER_UNAVAILABLE": "the embedding model was not available for a day",
     "STORE_UNAVAILABLE": "the store of files was not available for a day",
     "CANCELLED": "it was cancelled",
@@ -35,7 +36,7 @@ MESSAGES = {
 """What users read about a failed file, by its code. No parser's own words are stored."""
 PERMANENT = frozenset(
     {"ENCRYPTED", "UNSUPPORTED_TYPE", "BOMB", "DAMAGED", "LIMIT_EXCEEDED", "NO_TEXT",
-     "CONTENT_CHANGED", "HASH_MISMATCH"}
+     "CONTENT_CHANGED", "HASH_MISMATCH", "EMBEDDER_REFUSED"}
 )  # fmt: skip
 """Faults of the file itself: trying again cannot help."""
 

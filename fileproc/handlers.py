@@ -56,8 +56,6 @@ from jobs.effects import CircuitOpen
 from jobs.retention import Keep, sweeper
 
 _SETTINGS = config.settings()
-AT_A_TIME = 32
-"""Chunks that are embedded before their vectors are kept."""
 LEAST_EMBED, PER_CHUNK = _SETTINGS.TIMEOUTS["embed"], 0.1
 """Seconds that an attempt may embed, in all or for each chunk: whichever is longer."""
 
@@ -176,7 +174,7 @@ def embed(ctx: jobs.Context, payload: Embed) -> str:
     content = None if file is None else _content(ctx, file)
     if file is None or content is None:
         return "nothing to do"
-    model = embedding.model()
+    model = embedding.current()
     chunks = list(content.chunks.order_by("number").values_list("pk", "sha256", "text"))
     if not chunks:
         raise stages.surrender(ctx, FileError("INTERNAL_ERROR"), release=file)
@@ -192,8 +190,9 @@ def embed(ctx: jobs.Context, payload: Embed) -> str:
 
     def write() -> dict[str, Any]:
         if model:
-            vectors.write(file.owner, [(pk, found[sha]) for pk, sha, _ in chunks])
-        Content.objects.filter(pk=content.pk).update(is_ready=True, holder=None, model=model)
+            vectors.write(model, file.owner, [(pk, found[sha]) for pk, sha, _ in chunks])
+        name = model.name if model else ""
+        Content.objects.filter(pk=content.pk).update(is_ready=True, holder=None, model=name)
         return {"ended_at": timezone.now()}
 
     stages.finish(ctx, file, write, [FileStatus.READY])
@@ -205,20 +204,26 @@ def _content(ctx: jobs.Context, file: File) -> Content | None:
     return stages.claim(ctx, file, file.sha256)
 
 
-def _vectors(ctx: jobs.Context, owner: str, model: str, texts: dict[str, str]) -> dict[str, bytes]:
+def _vectors(
+    ctx: jobs.Context, owner: str, model: embedding.Model, texts: dict[str, str]
+) -> dict[str, bytes]:
     """Return the vectors of texts by their checksums; new ones are kept as they come."""
-    kept = CachedVector.objects.filter(owner=owner, model=model, sha256__in=list(texts))
+    if not vectors.exists(model):
+        raise embedding.Unavailable(
+            f"there is no table {model.table}: run manage.py fileproc check"
+        )
+    kept = CachedVector.objects.filter(owner=owner, model=model.name, sha256__in=list(texts))
     found = {sha: bytes(vector) for sha, vector in kept.values_list("sha256", "vector")}
     missing = [sha for sha in texts if sha not in found]
     end = time.monotonic() + max(LEAST_EMBED, PER_CHUNK * len(texts))
-    for start in range(0, len(missing), AT_A_TIME):
+    for start in range(0, len(missing), model.at_a_time):
         ctx.checkpoint()
         if time.monotonic() > end:
             raise FileError("TIMEOUT")
-        some = missing[start : start + AT_A_TIME]
+        some = missing[start : start + model.at_a_time]
         made = embedding.breaker.call(embedding.embed, [texts[sha] for sha in some])
         CachedVector.objects.bulk_create(
-            [CachedVector(owner=owner, model=model, sha256=sha, vector=vector)
+            [CachedVector(owner=owner, model=model.name, sha256=sha, vector=vector)
              for sha, vector in zip(some, made, strict=True)],
             ignore_conflicts=True,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The table of vectors, which needs pgvector and is made where that is installed.
+"""The tables of vectors, one for each model; they need pgvector, and are made where that is.
 
 Django's models do not know it: a project without pgvector has no such table.
 """
@@ -12,41 +12,44 @@ from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
-from fileproc.embedding import DIMENSIONS
+from fileproc import embedding
+from fileproc.embedding import MINILM, Model
 
 log = logging.getLogger("fileproc")
-TABLE = f"fileproc_minilm_{DIMENSIONS}"
+TABLE = embedding.named(MINILM).table
 LEAST_VERSION = (0, 8)
-_CREATE = f"""
-CREATE TABLE IF NOT EXISTS {TABLE} (
+_CREATE = """
+CREATE TABLE IF NOT EXISTS {table} (
     chunk_id bigint PRIMARY KEY,
     owner text NOT NULL,
-    vector halfvec({DIMENSIONS}) NOT NULL
+    vector halfvec({dimensions}) NOT NULL
 );
-CREATE INDEX IF NOT EXISTS {TABLE}_near ON {TABLE} USING hnsw (vector halfvec_cosine_ops);
+CREATE INDEX IF NOT EXISTS {table}_near ON {table} USING hnsw (vector halfvec_cosine_ops);
 """
-_known: dict[str, bool] = {}
+_known: dict[tuple[str, str], bool] = {}
 
 
-def exists() -> bool:
-    """Return whether there is a table of vectors; asked until there is one."""
-    name = str(connections["default"].settings_dict["NAME"])
+def exists(model: Model | None = None) -> bool:
+    """Return whether a model, or else MiniLM, has a table of vectors; asked until it has."""
+    table = TABLE if model is None else model.table
+    name = str(connections["default"].settings_dict["NAME"]), table
     if not _known.get(name):
         with connections["default"].cursor() as cursor:
-            cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [TABLE])
+            cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [table])
             _known[name] = bool(cursor.fetchone()[0])
     return _known[name]
 
 
 def after_migrate(using: str, **_: Any) -> None:
-    """Make the table where the server has pgvector; drop it with the app's own tables."""
+    """Make the tables where the server has pgvector; drop them with the app's own tables."""
     if using != "default":
         return
     if _has_app_tables():
         create()
     else:
         with connections["default"].cursor() as cursor:
-            cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
+            for table in _tables():
+                cursor.execute(f"DROP TABLE IF EXISTS {table}")
 
 
 def _has_app_tables() -> bool:
@@ -55,8 +58,18 @@ def _has_app_tables() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def _tables() -> list[str]:
+    """Return the tables of all models that were ever in use."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            r"SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND "
+            r"relname ~ '^fileproc_(minilm|vectors)_\d' AND pg_table_is_visible(oid)"
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
 def create() -> str:
-    """Make the table; return why that is not possible, or nothing."""
+    """Make the tables of MiniLM and the model in use; return why that is not possible, if so."""
     with connections["default"].cursor() as cursor:
         cursor.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
         found = cursor.fetchone()
@@ -67,7 +80,8 @@ def create() -> str:
     try:
         with transaction.atomic(), connections["default"].cursor() as cursor:
             cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            cursor.execute(_CREATE)
+            for model in {embedding.named(MINILM), embedding.current() or embedding.named(MINILM)}:
+                cursor.execute(_CREATE.format(table=model.table, dimensions=model.dimensions))
     except DatabaseError as error:
         reason = str(error).splitlines()[0]
         log.warning("no table of vectors: %s", reason)
@@ -75,7 +89,7 @@ def create() -> str:
     return ""
 
 
-def write(owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
+def write(model: Model, owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
     """Store the vectors of chunks, in the caller's transaction.
 
     It is one statement: of a client that freezes between several of a pipeline, PostgreSQL would
@@ -84,7 +98,7 @@ def write(owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
     given = list(rows)
     with connections["default"].cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {TABLE} (chunk_id, owner, vector) "  # noqa: S608
+            f"INSERT INTO {model.table} (chunk_id, owner, vector) "  # noqa: S608
             "SELECT id, %s, vector::halfvec "
             "FROM unnest(%s::bigint[], %s::text[]) AS one(id, vector) "
             "ON CONFLICT (chunk_id) DO UPDATE SET vector = excluded.vector",
@@ -94,10 +108,10 @@ def write(owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
 
 def delete_of(content_id: int) -> None:
     """Delete the vectors of a content's chunks, in the caller's transaction."""
-    if exists():
-        with connections["default"].cursor() as cursor:
+    with connections["default"].cursor() as cursor:
+        for table in _tables():
             cursor.execute(
-                f"DELETE FROM {TABLE} WHERE chunk_id IN "  # noqa: S608
+                f"DELETE FROM {table} WHERE chunk_id IN "  # noqa: S608
                 "(SELECT id FROM fileproc_chunk WHERE content_id = %s)",
                 [content_id],
             )

@@ -15,6 +15,7 @@ from fileproc.errors import Refused
 from fileproc.login import owner_of
 from fileproc.services import search
 from fileproc.verbs import VIEW_FILE
+from jobs.api import prepared
 
 
 def _search(request: HttpRequest, body: schemas.SearchIn) -> dict[str, Any]:
@@ -43,13 +44,18 @@ class SearchQuery(Owned):
     minScore: float = Field(0.0, ge=0, le=1)
 
 
-@on("GET", "/search", "upload_search", VIEW_FILE, schemas.SearchOut)
-def search_get(request: HttpRequest, asked: Query[SearchQuery]) -> Any:
-    """Search documents by words and by meaning."""
+def _get(request: HttpRequest, asked: SearchQuery) -> dict[str, Any]:
     return _search(request, schemas.SearchIn(**asked.model_dump()))
 
 
-@on("POST", "/search", "upload_search_post", VIEW_FILE, schemas.SearchOut)
+# The model may be on another host: no transaction is open while it is asked.
+@on("GET", "/search", "upload_search", VIEW_FILE, schemas.SearchOut, before=_get)
+def search_get(request: HttpRequest, asked: Query[SearchQuery]) -> Any:
+    """Search documents by words and by meaning."""
+    return prepared(request)
+
+
+@on("POST", "/search", "upload_search_post", VIEW_FILE, schemas.SearchOut, before=_search)
 def search_post(request: HttpRequest, body: schemas.SearchIn) -> Any:
     """Search documents by words and by meaning; the question is in no address."""
-    return _search(request, body)
+    return prepared(request)

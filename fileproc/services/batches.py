@@ -279,7 +279,8 @@ def _new_batch(
 
 def _check_options(options: Options) -> None:
     least, most = config.CHUNK_RANGE
-    most = min(most, embedding.TOKENS) if embedding.model() else most
+    if used := embedding.current():
+        most = min(most, used.tokens)
     size, _ = embedding.chunk_size(options.chunk_tokens)
     if options.chunk_tokens is not None and not least <= size <= most:
         raise Refused("INVALID_REQUEST", f"must be from {least} to {most}", "chunkSize")

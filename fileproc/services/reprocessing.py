@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
 from django.db import transaction
 
-from fileproc import generations
+from fileproc import generations, pipeline_version
 from fileproc.errors import Refused
-from fileproc.models import File, FileStatus
+from fileproc.models import Batch, File, FileStatus
 from fileproc.services import batches
 
 
@@ -27,3 +28,12 @@ def reprocess(owner: str, file_id: UUID, *, by: str) -> File:
         if draft is None:
             generations.begin(file, by=by)
     return file
+
+
+def outdated(owner: str = "") -> Iterator[File]:
+    """Yield the files of an owner, or of all, that would be processed differently today."""
+    several = Batch.objects.filter(owner=owner) if owner else Batch.objects.all()
+    for batch in several.order_by("created_at", "pk").iterator():
+        files = File.objects.shown().filter(batch=batch, status=FileStatus.READY)
+        files = files.exclude(content__pipeline=pipeline_version.of(batch))
+        yield from files.order_by("created_at", "pk")

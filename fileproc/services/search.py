@@ -14,7 +14,7 @@ from django.db.models import Q
 from fileproc import embedding, vectors
 from fileproc.errors import Refused
 from fileproc.languages import CONFIGURATIONS
-from fileproc.models import Batch, Chunk
+from fileproc.models import Batch, Chunk, Content
 
 MODES = ("hybrid", "vector", "text")
 QUERY_LIMIT = 1000
@@ -79,12 +79,18 @@ SELECT c.id, ts_rank_cd(c.words, replace(terms::text, ' & ', ' | ')::tsquery, 1)
 FROM picked JOIN fileproc_chunk c USING (id) JOIN asked ON asked.language = c.language
 ORDER BY score DESC, c.id LIMIT %(candidates)s
 """  # noqa: S608 - nothing of a request is in it
-_BY_VECTOR = f"""
-SELECT v.chunk_id, 1 - (v.vector <=> %(vector)s::halfvec) AS score
-FROM {vectors.TABLE} v JOIN fileproc_chunk c ON c.id = v.chunk_id
-WHERE v.owner = %(owner)s AND EXISTS ({_SEEN})
-ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
-"""  # noqa: S608
+
+
+def by_vector(table: str) -> str:
+    """Return the statement that finds the chunks of a table that are nearest to a vector."""
+    return f"""
+    SELECT v.chunk_id, 1 - (v.vector <=> %(vector)s::halfvec) AS score
+    FROM {table} v JOIN fileproc_chunk c ON c.id = v.chunk_id
+    WHERE v.owner = %(owner)s AND EXISTS ({_SEEN})
+    ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
+    """  # noqa: S608 - nothing of a request is in it
+
+
 ITERATIVE = "SET LOCAL hnsw.iterative_scan = relaxed_order"
 """The index goes on until there are enough chunks that pass the filters."""
 _INSIDE = """
@@ -155,21 +161,22 @@ def search(
         raise Refused("INVALID_REQUEST", f"must have 1 to {QUERY_LIMIT} characters", "q")
     if mode not in MODES:
         raise Refused("INVALID_REQUEST", f"must be one of {', '.join(MODES)}", "mode")
-    vector = _vector(query) if mode != "text" else None
-    used = mode if vector is not None else "text"
+    near = _vectors(owner, query) if mode != "text" else {}
+    used = mode if near else "text"
     given: dict[str, Any] = {
         "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
         "folders": _inside(owner, folder_id), "languages": _languages(owner),
         "candidates": max(CANDIDATES, limit * 3),
         "ranked": RANKED, "share": max(LEAST_RANKED, RANKED // len(set(query.split()))),
-        "vector": vectors.literal(vector) if vector is not None else "",
     }  # fmt: skip
     ranked: dict[str, list[tuple[int, float]]] = {}
     if used != "vector":
         ranked["text"] = _rows(_BY_TEXT, given)
-    if vector is not None:
-        ranked["vector"] = _rows(_BY_VECTOR, given, ITERATIVE)
-    scores = _fused(ranked) if used == "hybrid" else dict(ranked[used])
+    for table, vector in near.items():
+        given["vector"] = vectors.literal(vector)
+        ranked[table] = _rows(by_vector(table), given, ITERATIVE)
+    ranked = {name: rows for name, rows in ranked.items() if rows or name == "text"}
+    scores = _fused(ranked) if used == "hybrid" or len(ranked) > 1 else dict(*ranked.values())
     best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
     best = [(pk, score) for pk, score in best if score >= min_score][:limit]
     return Found(used, _surrounded(_hits(best, given), neighbours))
@@ -189,13 +196,22 @@ def _languages(owner: str) -> list[str]:
     return [CONFIGURATIONS[code] for code in codes.order_by()]
 
 
-def _vector(query: str) -> bytes | None:
-    if not embedding.model() or not vectors.exists():
-        return None
-    try:
-        return embedding.embed([query])[0]
-    except embedding.Unavailable:
-        return None
+def _vectors(owner: str, query: str) -> dict[str, bytes]:
+    """Return the vectors of the question by the tables in which it is looked for.
+
+    Documents that were embedded by MiniLM before the settings named another model are still found
+    by it.
+    """
+    used = embedding.current()
+    if used is None or not vectors.exists(used):
+        return {}
+    found = {used.table: embedding.of_question(used, query)}
+    former = Content.objects.filter(owner=owner, model=embedding.MINILM, is_ready=True)
+    if used.is_remote and embedding.is_installed() and former.exists():
+        minilm = embedding.named(embedding.MINILM)
+        found[minilm.table] = embedding.of_question(minilm, query)
+    given = {table: vector for table, vector in found.items() if vector is not None}
+    return given if used.table in given else {}
 
 
 def _rows(statement: str, given: dict[str, Any], before: str = "") -> list[tuple[int, float]]:
@@ -208,11 +224,12 @@ def _rows(statement: str, given: dict[str, Any], before: str = "") -> list[tuple
 
 def _fused(ranked: dict[str, list[tuple[int, float]]]) -> dict[int, float]:
     """Fuse the lists by the ranks of their members; the best possible score is 1."""
-    most = sum(WEIGHTS.values()) / (RRF + 1)
+    most = sum(WEIGHTS.values()) / (RRF + 1)  # a chunk has one vector
     scores: dict[int, float] = {}
     for name, rows in ranked.items():
         for rank, (pk, _) in enumerate(rows, 1):
-            scores[pk] = scores.get(pk, 0.0) + WEIGHTS[name] / (RRF + rank) / most
+            weight = WEIGHTS["text" if name == "text" else "vector"]
+            scores[pk] = scores.get(pk, 0.0) + weight / (RRF + rank) / most
     return scores
 
 

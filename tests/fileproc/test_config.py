@@ -15,12 +15,20 @@ from fileproc import config
     [
         ([], "must be a dict"),
         ({"EMBEDER": "none"}, "did you mean 'EMBEDDER'"),
-        ({"EMBEDDER": "word2vec"}, "must be one of auto, minilm, none"),
+        ({"EMBEDDER": "word2vec"}, "must be one of auto, minilm, none, openai, azure"),
         ({"ATTEMPTS": {"extract": 0}}, "ATTEMPTS.extract"),
         ({"BACKOFF": {"ocr": 1}}, "must be a dict with keys"),
         ({"TIMEOUTS": {"chunk": "60"}}, "TIMEOUTS.chunk"),
         ({"RATES": {"embed": "fast"}}, "must be like '100/m'"),
         ({"QUOTA_BYTES": True}, "QUOTA_BYTES"),
+        ({"EMBEDDER": "openai"}, "EMBEDDER_URL"),
+        ({"EMBEDDER": "azure", "EMBEDDER_URL": "https://a.example.com"}, "needed for Azure"),
+        (
+            {"EMBEDDER": "openai", "EMBEDDER_URL": "http://x", "EMBEDDER_DIMENSIONS": 5000},
+            "4000 at most",
+        ),
+        ({"EMBEDDER": "openai", "EMBEDDER_URL": "http://x", "EMBEDDER_MODEL": "../x"}, "a model"),
+        ({"EMBEDDER_RATE": "fast"}, "EMBEDDER_RATE"),
         ({"CHUNK_TOKENS": 50, "CHUNK_OVERLAP": 50}, "less than CHUNK_TOKENS"),
     ],
 )

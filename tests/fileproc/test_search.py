@@ -114,5 +114,5 @@ def test_vectors_are_looked_up_in_their_index(model: None, many: None) -> None:
             [OWNER, embedding.DIMENSIONS],
         )
         cursor.execute(f"ANALYZE {vectors.TABLE}")
-    used = plan(search._BY_VECTOR, search.ITERATIVE)
+    used = plan(search.by_vector(vectors.TABLE), search.ITERATIVE)
     assert f"{vectors.TABLE}_near" in used and f"Seq Scan on {vectors.TABLE}" not in used

@@ -1,4 +1,4 @@
-"""``manage.py fileproc``: upload folders, see how they come through, search, check."""
+"""``manage.py fileproc``: upload folders, see how they come through, search, reindex, check."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from fileproc import embedding, ocr, upkeep, vectors
 from fileproc.errors import Refused
-from fileproc.models import Batch, File
+from fileproc.models import Batch, File, FileStatus
 from fileproc.schemas import of_hit
-from fileproc.services import importing, quotas, search
+from fileproc.services import importing, quotas, reprocessing, search
 from fileproc.states import ENDED
 from jobs import sandbox
 
@@ -23,7 +23,7 @@ OPEN_END = 3600
 
 
 class Command(BaseCommand):
-    help = "Upload documents, see how they come through, search them, check the installation."
+    help = "Upload documents, see how they come through, search, reindex, check the installation."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -45,6 +45,12 @@ class Command(BaseCommand):
                 "--owner", required=True, help="the tenant, such as user:1 or acme"
             )
             command.add_argument("--json", action="store_true", help="print JSON")
+        again = commands.add_parser(
+            "reindex", help="reprocess what is ready by another model, or other settings"
+        )
+        again.add_argument("--owner", default="", help="only this tenant's (default: all)")
+        again.add_argument("--wait", action="store_true", help="wait until it is done")
+        again.add_argument("--json", action="store_true", help="print JSON")
         check = commands.add_parser("check", help="check model, vectors, sandbox and leftovers")
         check.add_argument("--json", action="store_true", help="print JSON")
 
@@ -78,12 +84,36 @@ class Command(BaseCommand):
 
     def _wait(self, owner: str) -> None:
         rows = File.objects.shown().filter(owner=owner).exclude(status__in=ENDED)
-        rows = rows.exclude(blob_etag="")
+        self._await(rows.exclude(blob_etag=""))
+
+    def _await(self, rows: QuerySet[File]) -> None:
         end = time.monotonic() + OPEN_END
         while rows.exists():
             if time.monotonic() > end:
                 raise CommandError("files are still being processed after an hour")
             time.sleep(0.5)
+
+    def _reindex(self, options: dict[str, Any]) -> None:
+        counted: Counter[str] = Counter()
+        for file in reprocessing.outdated(options["owner"]):
+            try:
+                reprocessing.reprocess(file.owner, file.pk, by="manage.py fileproc reindex")
+                counted["begun"] += 1
+            except Refused:  # it was deleted, or replaced, meanwhile
+                counted["skipped"] += 1
+        drafts = File.objects.live().filter(is_draft=True)
+        if options["owner"]:
+            drafts = drafts.filter(owner=options["owner"])
+        if options["wait"]:
+            self._await(drafts.exclude(status__in=ENDED))
+        counts = {
+            "begun": counted["begun"], "skipped": counted["skipped"],
+            "failed": drafts.filter(status=FileStatus.FAILED).count(),
+        }  # fmt: skip
+        if options["json"]:
+            self.stdout.write(json.dumps(counts))
+            return
+        self.stdout.write(", ".join(f"{n} {name}" for name, n in counts.items()))
 
     def _status(self, options: dict[str, Any]) -> None:
         rows = File.objects.shown().filter(owner=options["owner"])
@@ -132,7 +162,7 @@ class Command(BaseCommand):
         problem = ""
         if embedding.model():
             try:
-                embedding.embed(["a lighthouse"])
+                embedding.probe()
             except embedding.Unavailable as error:
                 problem = str(error)
         orphans = upkeep.orphans()
