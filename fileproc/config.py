@@ -88,6 +88,8 @@ class Settings:
     """Bytes of all files of one owner, unless his quota says otherwise."""
     QUOTA_BATCHES: int = 50
     """Open batches of one owner, unless his quota says otherwise."""
+    IMPORT_S3: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Whose buckets are imported; empty: those of the server that the files are stored on."""
 
     @property
     def secret(self) -> str:
@@ -96,6 +98,7 @@ class Settings:
 
 
 _KEYS = {f.name: f for f in fields(Settings)}
+IMPORT_KEYS = {"ENDPOINT", "REGION", "KEY_ID", "SECRET"}
 STAGES = ("extract", "chunk", "embed")
 PER_STAGE = ("CONCURRENCY", "ATTEMPTS", "BACKOFF", "TIMEOUTS")
 
@@ -141,6 +144,8 @@ def _problems(s: Settings) -> list[str]:
         floor = least.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < floor:
             found.append(f"FILEPROC[{name!r}] must be a whole number of at least {floor}")
+    if s.IMPORT_S3 and (not isinstance(s.IMPORT_S3, Mapping) or set(s.IMPORT_S3) != IMPORT_KEYS):
+        found.append(f"FILEPROC['IMPORT_S3'] must have {', '.join(sorted(IMPORT_KEYS))}")
     if not found and s.CHUNK_TOKENS and s.CHUNK_OVERLAP >= s.CHUNK_TOKENS:
         found.append("FILEPROC['CHUNK_OVERLAP'] must be less than CHUNK_TOKENS")
     found += _remote_problems(s) if s.EMBEDDER in REMOTE else []

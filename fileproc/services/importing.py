@@ -1,16 +1,16 @@
-"""Uploading a folder of this machine, straight into the store."""
+"""Uploading what is in a folder or a bucket, straight into the store."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import BinaryIO, cast
 
 from fileproc import config
 from fileproc.models import File, FileStatus
 from fileproc.services import announcing, batches, confirming, retrying
+from fileproc.services.sources import Item
 from jobs import blobs
 
 
@@ -18,54 +18,40 @@ from jobs import blobs
 class Step:
     """A file that was looked at: ``sent``, ``there``, ``retried``, ``failed`` or ``refused``."""
 
-    path: Path
+    label: str
     result: str
     reason: str = ""
 
 
-def walk(root: Path) -> Iterator[Path]:
-    """Yield the files of a folder in order, without hidden ones and links; or the file itself."""
-    if root.is_file():
-        yield root
-        return
-    for path in sorted(root.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if not hidden and path.is_file() and not path.is_symlink():
-            yield path
-
-
 def upload(
-    owner: str, root: Path, *, by: str, retry_failed: bool = False, replace: bool = False
+    owner: str,
+    items: Iterable[Item],
+    *,
+    by: str,
+    retry_failed: bool = False,
+    replace: bool = False,
 ) -> Iterator[Step]:
-    """Upload what is new in a folder, in batches; what is there already stays.
+    """Upload what is new in a source, in batches; what is there already stays.
 
     ``replace`` lets files that have changed take the place of those uploaded before.
     """
-    some: list[tuple[Path, announcing.Announced]] = []
-    for path in walk(root):
-        announced = _announced(root, path)
-        if problem := announcing.problem_of(announced):
-            yield Step(path, "refused", problem.code)
+    some: list[Item] = []
+    for item in items:
+        if problem := announcing.problem_of(item.announced):
+            yield Step(item.label, "refused", problem.code)
             continue
-        if (old := _known(owner, announced)) is not None:
-            yield _old(owner, path, old, by, retry_failed)
+        if (old := _known(owner, item.announced)) is not None:
+            yield _old(owner, item.label, old, by, retry_failed)
             continue
         if replace:
-            announced = _replacing(owner, announced)
-        some.append((path, announced))
+            announced = _replacing(owner, item.announced)
+            item = dataclasses.replace(item, announced=announced)
+        some.append(item)
         if len(some) == config.FILES_LIMIT:
             yield from _send(owner, some, by)
             some = []
     if some:
         yield from _send(owner, some, by)
-
-
-def _announced(root: Path, path: Path) -> announcing.Announced:
-    status = path.stat()
-    folder = "" if root.is_file() else path.parent.relative_to(root.parent).as_posix()
-    changed = datetime.fromtimestamp(status.st_mtime, UTC).isoformat()
-    name = path.name.encode(errors="replace").decode()
-    return announcing.Announced(name, status.st_size, folder.lstrip("./"), changed)
 
 
 def _known(owner: str, one: announcing.Announced) -> File | None:
@@ -84,26 +70,30 @@ def _replacing(owner: str, one: announcing.Announced) -> announcing.Announced:
     return dataclasses.replace(one, replaces=former)
 
 
-def _old(owner: str, path: Path, file: File, by: str, retry_failed: bool) -> Step:
+def _old(owner: str, label: str, file: File, by: str, retry_failed: bool) -> Step:
     if file.status != FileStatus.FAILED:
-        return Step(path, "there")
+        return Step(label, "there")
     if not retry_failed:
-        return Step(path, "failed", file.error_code)
+        return Step(label, "failed", file.error_code)
     retrying.retry(owner, file.pk, by=by)
-    return Step(path, "retried")
+    return Step(label, "retried")
 
 
-def _send(owner: str, some: list[tuple[Path, announcing.Announced]], by: str) -> Iterator[Step]:
-    announced = [one for _, one in some]
+def _send(owner: str, some: list[Item], by: str) -> Iterator[Step]:
+    announced = [item.announced for item in some]
     batch, made, _ = batches.create_from(owner, announced, skip_duplicate_check=True)
     store, sent = blobs.store(), {}
-    for (path, _), one in zip(some, made, strict=True):
+    for item, one in zip(some, made, strict=True):
         if one.file is None:
-            yield Step(path, "refused", one.refused.code if one.refused else "")
+            yield Step(item.label, "refused", one.refused.code if one.refused else "")
             continue
-        with path.open("rb") as opened:
-            store.write(one.file.blob_key, opened)
-        sent[one.file.pk] = path
+        try:
+            with item.open() as opened:
+                store.write(one.file.blob_key, cast("BinaryIO", opened))
+        except FileNotFoundError:  # it is gone since it was listed
+            yield Step(item.label, "refused", "BLOB_NOT_FOUND")
+            continue
+        sent[one.file.pk] = item.label
     arrivals = [confirming.Arrival(pk) for pk in sent]
     known = confirming.heads(owner, batch.pk, list(sent))
     for done in confirming.confirm(owner, batch.pk, arrivals, known, by=by):

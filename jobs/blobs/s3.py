@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import BinaryIO
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from django.utils.http import content_disposition_header
@@ -28,16 +29,19 @@ _ONCE = {"If-None-Match": "*"}
 class S3Store(Store):
     """A bucket. Its server is reached by ``jobs.http``: one inside needs ``JOBS["HTTP_ALLOW"]``.
 
-    Addresses have the bucket in their path (``https://endpoint/bucket/key``).
+    Addresses have the bucket in their path (``https://endpoint/bucket/key``). With ``any_key``,
+    keys may be whatever others have chosen in their buckets.
     """
 
     def __init__(
-        self, *, endpoint: str, bucket: str, region: str, key_id: str, secret: str
-    ) -> None:
+        self, *, endpoint: str, bucket: str, region: str, key_id: str, secret: str,
+        any_key: bool = False,
+    ) -> None:  # fmt: skip
         if not endpoint.startswith(("https://", "http://")):
             raise ConfigError("the endpoint of S3 must begin with https:// or http://")
         self._url = f"{endpoint.rstrip('/')}/{bucket}"
         self._key_id, self._secret, self._region = key_id, secret, region
+        self._any_key = any_key
 
     @property
     def origin(self) -> str:
@@ -82,7 +86,7 @@ class S3Store(Store):
         answer = http.request("HEAD", self._signed("HEAD", key), total=CALL)
         if answer.status_code == 404:
             return None
-        answer.raise_for_status()
+        _check(answer)
         return _of_headers(key, answer.headers)
 
     def write(self, key: str, data: bytes | BinaryIO) -> Blob:
@@ -94,7 +98,7 @@ class S3Store(Store):
         with http.client(total=TOTAL) as client:
             url = self._signed("PUT", key, base.expiry(TOTAL))
             answer = client.put(url, content=content, headers=headers)
-        answer.raise_for_status()
+        _check(answer)
         etag = answer.headers.get("ETag", "").strip('"')
         return Blob(key, size, etag, datetime.now(UTC))
 
@@ -107,20 +111,20 @@ class S3Store(Store):
         ):
             if answer.status_code == 404:
                 raise FileNotFoundError(key)
-            answer.raise_for_status()
+            _check(answer)
             yield answer.iter_bytes()
 
     def delete(self, key: str) -> None:
         answer = http.request("DELETE", self._signed("DELETE", key), total=CALL)
         if answer.status_code != 404:
-            answer.raise_for_status()
+            _check(answer)
 
     def list(self, prefix: str = "") -> Iterator[Blob]:
-        query = {"list-type": "2", "prefix": base.check_prefix(prefix)}
+        query = {"list-type": "2", "prefix": prefix if self._any_key else base.check_prefix(prefix)}
         with http.client(total=CALL) as client:
             while True:
                 answer = client.get(self._signed("GET", "", query=query))
-                answer.raise_for_status()
+                _check(answer)
                 page = _parsed(answer.content)
                 for item in page.iterfind("{*}Contents"):
                     yield _of_item(item)
@@ -140,11 +144,19 @@ class S3Store(Store):
     ) -> str:
         now = datetime.now(UTC)
         seconds = CALL if until is None else max((until - now).total_seconds(), 1)
-        url = f"{self._url}/{base.check_key(key)}" if key else self._url
+        path = quote(key, safe="/-_.~") if self._any_key else key and base.check_key(key)
+        url = f"{self._url}/{path}" if key else self._url
         return sigv4.presign(
             method, url, key_id=self._key_id, secret=self._secret, region=self._region, at=now,
             seconds=round(seconds), headers=headers, query=query,
         )  # fmt: skip
+
+
+def _check(answer: http.Response) -> None:
+    """Check that a call went well; the error does not repeat its address, which is signed."""
+    if not answer.is_success:
+        words = f"the server of the bucket answered with status {answer.status_code}"
+        raise http.HTTPStatusError(words, request=answer.request, response=answer)
 
 
 def _parsed(content: bytes) -> ElementTree.Element:

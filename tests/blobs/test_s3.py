@@ -109,8 +109,9 @@ def test_a_wrong_secret_is_an_error(s3: S3Store, bucket: seaweed.Server) -> None
         lambda: stranger.delete("a"),
         lambda: list(stranger.list()),
     ):
-        with pytest.raises(HTTPStatusError):
+        with pytest.raises(HTTPStatusError, match="status 403") as caught:
             act()
+        assert "http" not in str(caught.value), "the address is signed"
 
 
 def test_a_server_inside_needs_to_be_allowed(s3: S3Store, settings: Any) -> None:

@@ -107,7 +107,7 @@ def test_too_many_calls_close_the_meter_for_as_long_as_is_asked(url: str) -> Non
     assert set(StageRun.objects.values_list("attempts", flat=True)) == {1}
 
 
-OUTAGES = {
+OUTAGES: dict[str, tuple[int, dict[str, str], Any]] = {
     "wrong key": (401, {}, {"error": "x"}), "no model": (404, {}, {"error": "x"}),
     "broken": (500, {}, {"error": "x"}), "maintenance": (503, {}, {}),
     "no vectors": (200, {}, {"data": []}), "no JSON object": (200, {}, ["x"]),
@@ -149,10 +149,17 @@ def test_neither_the_key_nor_a_text_is_written_down(url: str, caplog: Any, capsy
     caplog.set_level(logging.DEBUG)
     Provider.answers = [(500, {}, {"error": f"{KEY} cannot embed canary"})] * 2
     upload(("a.md", b"# Lamp\n\ncanary"))
-    process()
+    with freeze_clock() as clock:
+        for _ in range(4):
+            run_jobs()
+            clock.tick(40)
     assert statuses() == {"ready"}
     call_command("fileproc", "check")
-    attempts = [(one.error_message, one.traceback) for one in Attempt.objects.all()]
+    Provider.answers = [(400, {}, {"error": f"{KEY} cannot embed canary"})] * 3
+    upload(("b.md", b"# Lamp\n\ncanary again"))
+    process()
+    assert Attempt.objects.exists()
+    attempts = [(one.message, one.traceback, one.lines) for one in Attempt.objects.all()]
     written = caplog.text + capsys.readouterr().out + repr(attempts)
     written += repr(config.settings()) + json.dumps([one.payload for one in emitted()])
     assert KEY not in written and "canary" not in written

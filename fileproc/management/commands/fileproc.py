@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from fileproc import embedding, ocr, upkeep, vectors
 from fileproc.errors import Refused
 from fileproc.models import Batch, File, FileStatus
 from fileproc.schemas import of_hit
-from fileproc.services import importing, quotas, reprocessing, search
+from fileproc.services import importing, quotas, reprocessing, search, sources
 from fileproc.states import ENDED
-from jobs import sandbox
+from jobs import http, sandbox
 
 OPEN_END = 3600
 
@@ -27,8 +28,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-        add = commands.add_parser("upload", help="upload what is new in a folder, or one file")
-        add.add_argument("path", type=Path)
+        add = commands.add_parser("upload", help="upload what is new in a folder or a bucket")
+        add.add_argument("path", help="a folder, a file, or s3://bucket/folder")
         add.add_argument("--retry-failed", action="store_true", help="retry files that failed")
         add.add_argument(
             "--replace", action="store_true",
@@ -61,17 +62,21 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _upload(self, options: dict[str, Any]) -> None:
-        root, owner = options["path"].resolve(), options["owner"]
-        if not root.exists():
-            raise CommandError(f"{root}: there is no such file or folder")
+        owner = options["owner"]
         counted: Counter[str] = Counter()
         by = "manage.py fileproc upload"
-        for step in importing.upload(
-            owner, root, by=by, retry_failed=options["retry_failed"], replace=options["replace"]
-        ):
-            counted[step.result] += 1
-            if step.reason and not options["json"]:
-                self.stdout.write(f"{step.path}: {step.result}: {step.reason}")
+        try:
+            for step in importing.upload(
+                owner, self._items(options["path"]), by=by, retry_failed=options["retry_failed"],
+                replace=options["replace"],
+            ):  # fmt: skip
+                counted[step.result] += 1
+                if step.reason and not options["json"]:
+                    self.stdout.write(f"{step.label}: {step.result}: {step.reason}")
+        except (http.HttpError, http.HTTPStatusError) as error:
+            raise CommandError(
+                f"{error}; what was sent stays, and the same command sends the rest"
+            ) from None
         if options["wait"]:
             self._wait(owner)
         told = {name: counted[name] for name in ("sent", "there", "retried", "failed", "refused")}
@@ -81,6 +86,14 @@ class Command(BaseCommand):
         self.stdout.write(", ".join(f"{n} {name}" for name, n in told.items()))
         if counted["failed"]:
             self.stdout.write("those that failed are tried again with --retry-failed")
+
+    def _items(self, place: str) -> Iterator[sources.Item]:
+        if place.startswith(sources.SCHEME):
+            return sources.of_bucket(place)
+        root = Path(place).resolve()
+        if not root.exists():
+            raise CommandError(f"{root}: there is no such file or folder")
+        return sources.of_folder(root)
 
     def _wait(self, owner: str) -> None:
         rows = File.objects.shown().filter(owner=owner).exclude(status__in=ENDED)
