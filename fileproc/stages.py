@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 import jobs
-from fileproc import config, pipeline_version, states
+from fileproc import config, metrics, pipeline_version, states
 from fileproc.errors import MESSAGES, PERMANENT, FileError
 from fileproc.models import BatchStatus, Content, File, FileStatus, Stage, StageRun
 from jobs.effects import CircuitOpen
@@ -85,7 +85,9 @@ def finish(
             return False
         fields = write()
         _walk(fresh, path, **fields)
-        _end(StageRun.objects.get(job_id=ctx.job_id).pk, "done")
+        run = StageRun.objects.get(job_id=ctx.job_id)
+        _end(run.pk, "done")
+        transaction.on_commit(lambda: _count(ctx, run.stage, "done"))
     return True
 
 
@@ -174,6 +176,11 @@ def _is_at_work(file_id: UUID | None) -> bool:
     return file_id is not None and rows.filter(pk=file_id).exists()
 
 
+def _count(ctx: jobs.Context, stage: str, result: str) -> None:
+    number = str(ctx.failures + 1) if ctx.failures < 2 else "later"
+    metrics.attempts.inc(stage=stage, attempt=number, result=result)
+
+
 def _end(run_id: int, outcome: str, code: str = "") -> None:
     StageRun.objects.filter(pk=run_id).update(
         outcome=outcome, error_code=code, ended_at=timezone.now()
@@ -194,6 +201,7 @@ def surrender(ctx: jobs.Context, error: FileError, release: File | None = None) 
     may have its turn, so that equal broken files do not fail one after another.
     """
     note(ctx, error.code)
+    _count(ctx, StageRun.objects.get(job_id=ctx.job_id).stage, "failed")
     if release is not None and release.content_id is not None:
         Content.objects.filter(pk=release.content_id, holder=release.pk).update(holder=None)
     tries = config.settings().PERMANENT_ATTEMPTS
