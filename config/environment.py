@@ -357,13 +357,11 @@ def documents(*packages: str) -> dict[str, object] | None:
         if not text.isdecimal():
             fail("EMBEDDER_DIMENSIONS", "must be a whole number")
         found["EMBEDDER_DIMENSIONS"] = int(text)
-    server = {name: os.environ.get(f"IMPORT_S3_{name}", "") for name in ("ENDPOINT", "REGION")}
-    server |= {name: _secret(f"IMPORT_S3_{name}") for name in ("KEY_ID", "SECRET")}
-    if any(server.values()):
-        for name, value in server.items():
-            if not value:
-                fail(f"IMPORT_S3_{name}", "is needed where another variable of it is set")
-        found["IMPORT_S3"] = server
+    if url := os.environ.get("IMPORT_S3_ENDPOINT", ""):
+        found["IMPORT_S3"] = {
+            "ENDPOINT": url, "REGION": os.environ.get("IMPORT_S3_REGION") or "us-east-1",
+            "KEY_ID": _secret("IMPORT_S3_ACCESS_KEY"), "SECRET": _secret("IMPORT_S3_SECRET_KEY"),
+        }  # fmt: skip
     if secret := _secret("EMBEDDER_KEY"):
         found["EMBEDDER_KEY"] = secret
     return found

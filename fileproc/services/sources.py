@@ -14,7 +14,7 @@ from typing import IO
 from fileproc import config
 from fileproc.errors import Refused
 from fileproc.services.announcing import Announced
-from jobs import blobs, conf
+from jobs import blobs
 
 SCHEME = "s3://"
 
@@ -75,11 +75,12 @@ def _fetched(store: blobs.Store, key: str) -> Iterator[IO[bytes]]:
 
 
 def _store(bucket: str) -> blobs.Store:
-    own = conf.settings().BLOBS
-    given = dict(config.settings().IMPORT_S3) or (own if own.get("STORE") == "s3" else {})
-    if not given:
-        raise Refused("INVALID_REQUEST", "FILEPROC['IMPORT_S3'] names no server of buckets", "path")
-    return blobs.S3Store(
-        endpoint=given["ENDPOINT"], bucket=bucket, region=given["REGION"],
-        key_id=given["KEY_ID"], secret=given["SECRET"], any_key=True,
-    )  # fmt: skip
+    if given := config.settings().IMPORT_S3:
+        return blobs.S3Store(
+            endpoint=given["ENDPOINT"], bucket=bucket, region=given["REGION"],
+            key_id=given["KEY_ID"], secret=given["SECRET"], any_key=True,
+        )  # fmt: skip
+    own = blobs.store()
+    if isinstance(own, blobs.S3Store):
+        return own.other(bucket)
+    raise Refused("INVALID_REQUEST", "FILEPROC['IMPORT_S3'] names no server of buckets", "path")

@@ -39,9 +39,17 @@ class S3Store(Store):
     ) -> None:  # fmt: skip
         if not endpoint.startswith(("https://", "http://")):
             raise ConfigError("the endpoint of S3 must begin with https:// or http://")
-        self._url = f"{endpoint.rstrip('/')}/{bucket}"
+        self._endpoint = endpoint.rstrip("/")
+        self._url = f"{self._endpoint}/{bucket}"
         self._key_id, self._secret, self._region = key_id, secret, region
         self._any_key = any_key
+
+    def other(self, bucket: str) -> S3Store:
+        """Return another bucket of the server, with whatever keys it has."""
+        return S3Store(
+            endpoint=self._endpoint, bucket=bucket, region=self._region, key_id=self._key_id,
+            secret=self._secret, any_key=True,
+        )  # fmt: skip
 
     @property
     def origin(self) -> str:

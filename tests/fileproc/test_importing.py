@@ -72,6 +72,25 @@ def test_what_is_new_in_a_bucket_is_imported_once(there: blobs.S3Store) -> None:
 
 
 @pytest.mark.slow
+def test_the_server_of_the_store_is_the_one_unless_another_is_named(
+    there: blobs.S3Store, bucket: seaweed.Server, settings: Any
+) -> None:
+    settings.FILEPROC = {"EMBEDDER": "none"}
+    settings.JOBS = {
+        **settings.JOBS,
+        "BLOBS": {
+            "STORE": "s3", "ENDPOINT": bucket.endpoint, "BUCKET": seaweed.BUCKET,
+            "REGION": seaweed.REGION, "KEY_ID": seaweed.KEY_ID, "SECRET": seaweed.SECRET,
+        },
+    }  # fmt: skip
+    there.write("own papers/a b.txt", b"The lamp.")
+    counts, _ = imported(f"s3://{seaweed.BUCKET}/own papers/")
+    assert counts["sent"] == 1
+    process(4)
+    assert File.objects.get().status == "ready"
+
+
+@pytest.mark.slow
 def test_a_bucket_that_cannot_be_read_is_one_sentence(there: blobs.S3Store, settings: Any) -> None:
     with pytest.raises(CommandError, match="404"):
         imported("s3://nobody-has-this/papers")
