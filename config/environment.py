@@ -350,9 +350,9 @@ def documents(*packages: str) -> dict[str, object] | None:
     found: dict[str, object] = {
         "EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none", "openai", "azure"))
     }
-    for name in ("URL", "MODEL", "API_VERSION", "RATE"):
-        if text := os.environ.get(f"EMBEDDER_{name}", ""):
-            found[f"EMBEDDER_{name}"] = text
+    for name in ("EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_API_VERSION", "EMBEDDER_RATE"):
+        if text := os.environ.get(name, ""):
+            found[name] = text
     if text := os.environ.get("EMBEDDER_DIMENSIONS", ""):
         if not text.isdecimal():
             fail("EMBEDDER_DIMENSIONS", "must be a whole number")
