@@ -60,8 +60,11 @@ TOO_EARLY = {
     "brand_remove_member",
 }  # fmt: skip
 """What can only be done after something else, and is refused for that alone."""
-CALLING = {"asset_fetch", "trading_connect", "trading_link_test"}
-"""What calls another host before or after its transaction: tests/trading/test_api.py and
+CALLING = {
+    "asset_fetch", "trading_connect", "trading_connect_binance", "trading_link_set_symbols",
+    "trading_link_symbols", "trading_link_test",
+}  # fmt: skip
+"""What calls another host before or after its transaction: tests/trading/test_others.py and
 tests/publisher/test_assets.py walk these."""
 OPERATIONS = sorted(
     (operation for operation in requests.every() if operation.id not in CALLING),
