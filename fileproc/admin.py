@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 import jobs
 from fileproc import numbers, verbs
@@ -115,7 +115,8 @@ def _progress(row: Batch) -> SafeString:
         "ready": row.ready, "failed": row.failed, "all": row.file_count,
     }  # fmt: skip
     parts = [
-        charts.Part(_("ready"), row.ready, "green"), charts.Part(_("failed"), row.failed, "red"),
+        charts.Part(pgettext("count", "ready"), row.ready, "green"),
+        charts.Part(pgettext("count", "failed"), row.failed, "red"),
         charts.Part(_("processing"), sum(getattr(row, one.value) for one in PROCESSING), "blue"),
     ]  # fmt: skip
     bar = charts.stacked(parts, max(row.file_count, 1), words)
@@ -126,7 +127,7 @@ def _numbers(owners: Collection[str] | None) -> SafeString:
     """Draw the numbers of the last day."""
     day = numbers.of_day(owners)
     share = f"{100 * day.mended / day.retried:.0f} %" if day.retried else "—"
-    failed = _("%(n)s failed") % {"n": day.failed}
+    failed = ngettext("%(n)s failed", "%(n)s failed", day.failed) % {"n": day.failed}
     return components.tiles([
         components.tile(components.number(day.ready), _("Ready in 24 hours"), note=failed),
         components.tile(components.duration(day.p95) if day.p95 is not None else "—",

@@ -16,7 +16,7 @@ from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, reverse, reverse_lazy
 from django.utils.html import format_html_join
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
@@ -198,7 +198,7 @@ class PlanAdmin(PublisherAdmin):
             (_("Status"), row.get_status_display()),
             (_("Brand"), link_to(site, "brand", row.brand_id, row.brand.name)),
             (_("Version"), row.version),
-            (_("Slots"), drawn),
+            (pgettext_lazy("plan", "Slots"), drawn),
             (_("Created by"), row.created_by),
         ]
 

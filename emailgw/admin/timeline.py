@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from emailgw.models import EmailEvent, OutboxEmail, Status
 
@@ -19,8 +19,8 @@ _LABELS = {
     "NO_REPLY": gettext_lazy("No readable reply from the provider"),
     "IN_DOUBT": gettext_lazy("In doubt"),
     "RETRY_SCHEDULED": gettext_lazy("Retry scheduled"),
-    "FAILED": gettext_lazy("Failed"),
-    "EXPIRED": gettext_lazy("Expired"),
+    "FAILED": pgettext_lazy("email", "Failed"),
+    "EXPIRED": pgettext_lazy("email", "Expired"),
     "ENQUEUED": gettext_lazy("Enqueued again"),
     "RESEND": gettext_lazy("Resent by a user"),
     "ACCEPTED": gettext_lazy("Accepted by the provider"),

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from fileproc.clock import Now
 from fileproc.languages import DEFAULT
@@ -17,9 +18,9 @@ class BatchStatus(models.TextChoices):
 
     PENDING_UPLOAD = "pending_upload", _("waiting for files")
     ACTIVE = "active", _("active")
-    COMPLETED = "completed", _("completed")
-    CANCELLED = "cancelled", _("cancelled")
-    EXPIRED = "expired", _("expired")
+    COMPLETED = "completed", pgettext_lazy("document", "completed")
+    CANCELLED = "cancelled", pgettext_lazy("document", "cancelled")
+    EXPIRED = "expired", pgettext_lazy("document", "expired")
 
 
 class Batch(models.Model):
@@ -55,7 +56,7 @@ class Batch(models.Model):
     used_at = models.DateTimeField(db_default=Now())
     """When a file was last registered or confirmed."""
     expires_at = models.DateTimeField(_("expires"))
-    completed_at = models.DateTimeField(_("completed"), null=True)
+    completed_at = models.DateTimeField(pgettext_lazy("document", "completed"), null=True)
 
     class Meta:
         verbose_name = _("upload")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from fileproc.clock import Now
 from fileproc.models.batch import Batch
@@ -23,8 +24,8 @@ class FileStatus(models.TextChoices):
     EXTRACTING = "extracting", _("extracting")
     CHUNKING = "chunking", _("chunking")
     EMBEDDING = "embedding", _("embedding")
-    READY = "ready", _("ready")
-    FAILED = "failed", _("failed")
+    READY = "ready", pgettext_lazy("document", "ready")
+    FAILED = "failed", pgettext_lazy("document", "failed")
 
 
 class Stage(models.TextChoices):
@@ -90,7 +91,7 @@ class File(models.Model):
     created_at = models.DateTimeField(_("created"), db_default=Now())
     moved_at = models.DateTimeField(db_default=Now())
     confirmed_at = models.DateTimeField(_("confirmed"), null=True)
-    ended_at = models.DateTimeField(_("ended"), null=True)
+    ended_at = models.DateTimeField(pgettext_lazy("document", "ended"), null=True)
     deleted_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -153,8 +154,8 @@ class StageRun(models.Model):
     """Empty, ``done`` or ``failed``."""
     error_code = models.CharField(_("error"), max_length=30, default="", blank=True)
     created_at = models.DateTimeField(db_default=Now())
-    started_at = models.DateTimeField(_("started"), null=True)
-    ended_at = models.DateTimeField(_("ended"), null=True)
+    started_at = models.DateTimeField(pgettext_lazy("document", "started"), null=True)
+    ended_at = models.DateTimeField(pgettext_lazy("document", "ended"), null=True)
     retried_at = models.DateTimeField(null=True)
     retried_by = models.TextField(default="", blank=True)
 

@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from jobs.admin import bulks, charts, tables
 from jobs.admin.access import missing, principal, visible
@@ -39,10 +39,10 @@ def bar(batch: Batch, *, is_counted: bool = True) -> dict[str, Any]:
         words = _("not counted: some of its jobs may be in queues that you cannot see")
         return {"svg": "", "words": words, "done": 0, "parts": [], "failed": None}
     parts = [
-        Part(_("succeeded"), batch.succeeded, "green"),
-        Part(_("failed"), batch.failed, "red"),
-        Part(_("cancelled"), batch.cancelled, "grey"),
-        Part(_("expired"), batch.expired, "amber"),
+        Part(pgettext("count", "succeeded"), batch.succeeded, "green"),
+        Part(pgettext("count", "failed"), batch.failed, "red"),
+        Part(pgettext("count", "cancelled"), batch.cancelled, "grey"),
+        Part(pgettext("count", "expired"), batch.expired, "amber"),
     ]
     done = sum(int(part.value) for part in parts)
     if batch.total is None:

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from jobs.admin import charts
 from jobs.admin.access import missing, principal
@@ -235,8 +235,11 @@ class BulkAdmin(PlatformAdmin):
 
 
 def _parts(row: Bulk) -> list[Part]:
-    return [Part(_("done"), row.done, "green"), Part(_("skipped"), row.skipped, "grey"),
-            Part(_("failed"), row.failed, "red")]  # fmt: skip
+    return [
+        Part(pgettext("count", "done"), row.done, "green"),
+        Part(pgettext("count", "skipped"), row.skipped, "grey"),
+        Part(pgettext("count", "failed"), row.failed, "red"),
+    ]
 
 
 def _bar(row: Bulk) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from jobs.admin import charts
 from jobs.admin.access import missing, principal, visible
@@ -80,8 +80,8 @@ def _tiles(site: str, found: Mapping[str, Count]) -> list[SafeString]:
     counts = {name: shown(count) for name, count in found.items()}
     tones = {"retrying": "warn", "dead": "bad"}
     labels = {
-        "waiting": _("waiting"), "running": _("running"), "retrying": _("retrying"),
-        "scheduled": _("scheduled"), "dead": _("dead letters"),
+        "waiting": pgettext("count", "waiting"), "running": _("running"), "retrying": _("retrying"),
+        "scheduled": pgettext("count", "scheduled"), "dead": _("dead letters"),
     }  # fmt: skip
     tiles = [
         tile(
@@ -110,8 +110,8 @@ def _chart(request: HttpRequest, chosen: Any, now: datetime, *, is_busy: bool) -
     lines = [
         charts.Line(label, [round(p.counts.get(name, 0) / minutes, 2) for p in points], tone)
         for name, label, tone in (
-            (OUTCOME, _("enqueued"), "blue"),
-            ("succeeded", _("succeeded"), "green"),
+            (OUTCOME, pgettext("count", "enqueued"), "blue"),
+            ("succeeded", pgettext("count", "succeeded"), "green"),
             ("retried", _("failed, to be retried"), "amber"),
             ("failed", _("failed for good"), "red"),
         )

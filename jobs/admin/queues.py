@@ -13,7 +13,7 @@ from django.contrib.admin.utils import quote as admin_quote
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from jobs import registry
 from jobs.admin import charts, limits
@@ -173,8 +173,8 @@ def day_chart(now: Any, queue: str) -> dict[str, Any]:
     # The minute that has just begun is counted, but drawn it would look like a breakdown.
     drawn = [p.at for p in points if p.at + step <= now] or [p.at for p in points]
     lines = [
-        charts.Line(_("succeeded"), done[: len(drawn)], "green"),
-        charts.Line(_("failed"), bad[: len(drawn)], "red"),
+        charts.Line(pgettext("count", "succeeded"), done[: len(drawn)], "green"),
+        charts.Line(pgettext("count", "failed"), bad[: len(drawn)], "red"),
     ]
     whole = stats.total(points)
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from jobs.admin import Column, PlainAdmin, Tab, moment, principal
 from operations.admin.base import OfAgents
@@ -23,7 +23,7 @@ class MirrorAdmin(OfAgents):
     order = ("key",)
     search = "key"
     search_words = gettext_lazy("A whole key")
-    tabs = (Tab("deleted", gettext_lazy("deleted"), {"deleted_at__isnull": False}),)
+    tabs = (Tab("deleted", pgettext_lazy("count", "deleted"), {"deleted_at__isnull": False}),)
     nothing = (
         gettext_lazy("The mirror is empty"),
         gettext_lazy("It is filled by syncs and by writes."),

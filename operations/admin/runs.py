@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from jobs.admin import Act, Column, components, moment, principal
 from operations import verbs
@@ -75,7 +75,7 @@ class SyncRunAdmin(OfAgents):
             Column(_("Rows"), lambda row: row.processed, "jd-num"),
             Column(_("New"), lambda row: row.new, "jd-num"),
             Column(_("Updated"), lambda row: row.updated, "jd-num"),
-            Column(_("Deleted"), lambda row: row.deleted, "jd-num"),
+            Column(pgettext("count", "Deleted"), lambda row: row.deleted, "jd-num"),
             Column(_("Rejected"), lambda row: row.rejected_count, "jd-num"),
             Column(_("Error"), lambda row: row.error_code or "—"),
             Column(_("Started"), moment("started_at"), "jd-quiet"),

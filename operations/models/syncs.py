@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from operations.clock import Now
 from operations.models.agent import Agent
@@ -42,7 +43,7 @@ class SyncRun(models.Model):
     processed = models.PositiveIntegerField(_("rows"), default=0)
     new = models.PositiveIntegerField(_("new"), default=0)
     updated = models.PositiveIntegerField(_("updated"), default=0)
-    deleted = models.PositiveIntegerField(_("deleted"), default=0)
+    deleted = models.PositiveIntegerField(pgettext_lazy("count", "deleted"), default=0)
     downloads = models.PositiveSmallIntegerField(_("downloads"), default=0)
     rejected: Any = models.JSONField(_("rejected rows"), default=list)
     """Numbers of rows and the names of their invalid columns; at most the first hundred."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from publisher.clock import Now
 from publisher.models.publishing import Account, Brand, Channel, Publication
@@ -212,7 +213,7 @@ class Slot(models.Model):
 
     class Meta:
         verbose_name = _("slot")
-        verbose_name_plural = _("slots")
+        verbose_name_plural = pgettext_lazy("plan", "slots")
         constraints = [
             models.UniqueConstraint(fields=["plan", "account", "at"], name="publisher_slot_once")
         ]

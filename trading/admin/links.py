@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from jobs.admin import charts, components, principal
 from jobs.verbs import permissions
@@ -26,7 +26,7 @@ class LinkAdmin(TradingAdmin):
     nouns = ("link",)
     columns = (
         Column(gettext_lazy("Status"), lambda row: badge(row.status, row.get_status_display())),
-        Column(gettext_lazy("Account"), str),
+        Column(pgettext_lazy("venue", "Account"), str),
         Column(gettext_lazy("Last import"), lambda row: components.time_tag(row.imported_at)),
         Column(gettext_lazy("Daily import"), lambda row: _("yes") if row.is_daily else _("no")),
         Column(gettext_lazy("Error"), lambda row: sentence(row.error)),

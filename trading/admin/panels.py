@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from jobs.admin import charts, components, principal, register_panel
 from trading.admin.base import badge, sentence
@@ -50,6 +50,6 @@ def score_panel(request: HttpRequest, job: Any) -> SafeString | None:
     return _panel(request, [
         (_("State"), badge(row.state, row.get_state_display())),
         (_("Labelled"), components.number(row.scored)),
-        (_("Changed"), components.number(row.changed)),
+        (pgettext("count", "Changed"), components.number(row.changed)),
         *([(_("Error"), sentence(row.error))] if row.error else []),
     ])  # fmt: skip

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from jobs.admin import Act, Reason, Words, components, principal
 from trading import queries, verbs
@@ -24,7 +24,7 @@ class RuleForm(Reason):
 
     words = {
         "kind": Words(gettext_lazy("Rule"), choices=dict(Rule.Kind.choices)),
-        "active": Words(gettext_lazy("Active")),
+        "active": Words(pgettext_lazy("rule", "Active")),
     }
     pct = forms.FloatField(label=gettext_lazy("Percent above the lowest close"), required=False)
     hours = forms.IntegerField(label=gettext_lazy("Hours to look back, or to hold"), required=False)

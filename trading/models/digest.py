@@ -8,6 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from trading.clock import Now
 from trading.models.trade import Trade
@@ -60,7 +61,7 @@ class Digest(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     period_start = models.DateField(_("from"))
-    period_end = models.DateField(_("to"))
+    period_end = models.DateField(pgettext_lazy("period", "to"))
     """Exclusive."""
     payload = models.JSONField(default=dict)
     sha256 = models.CharField(max_length=64)

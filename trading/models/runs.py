@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from trading.clock import Now
 from trading.models.connection import BrokerConnection
@@ -34,7 +35,10 @@ class ImportRun(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     connection = models.ForeignKey(
-        BrokerConnection, models.CASCADE, verbose_name=_("account"), related_name="runs"
+        BrokerConnection,
+        models.CASCADE,
+        verbose_name=pgettext_lazy("venue", "account"),
+        related_name="runs",
     )
     state = models.CharField(
         _("state"), max_length=20, choices=ImportState.choices, default=ImportState.INIT
@@ -96,7 +100,7 @@ class ScoreRun(models.Model):
     position_ts = models.DateTimeField(null=True, blank=True)
     position_id = models.BigIntegerField(default=0)
     scored = models.PositiveIntegerField(_("scored"), default=0)
-    changed = models.PositiveIntegerField(_("changed"), default=0)
+    changed = models.PositiveIntegerField(pgettext_lazy("count", "changed"), default=0)
     error = models.CharField(_("error"), max_length=40, default="", blank=True)
     created_at = models.DateTimeField(_("started"), db_default=Now())
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)

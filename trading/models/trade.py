@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from trading.clock import Now
 from trading.models.connection import Broker
@@ -31,7 +32,7 @@ class Trade(models.Model):
     ext_id = models.CharField(max_length=100)
     trade_id = models.CharField(max_length=100)
     """What reversals and corrections share with the fill that they concern."""
-    order_id = models.CharField(_("order"), max_length=100)
+    order_id = models.CharField(pgettext_lazy("venue", "order"), max_length=100)
     symbol = models.CharField(_("symbol"), max_length=40)
     base = models.CharField(max_length=20)
     quote = models.CharField(max_length=20)
