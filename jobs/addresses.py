@@ -94,6 +94,14 @@ class Allowed:
         return host in self.hosts and is_openable(address)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to the host, an address or a name."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def is_public(address: Address) -> bool:
     """Whether the address is global unicast, and nobody's back door."""
     if address in _METADATA or not address.is_global or address.is_multicast:

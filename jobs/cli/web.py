@@ -7,13 +7,13 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import suppress
 from importlib import import_module
-from ipaddress import ip_address
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from jobs.addresses import is_loopback
 from jobs.cli.verb import Options, Verb
 from jobs.errors import ConfigError
 
@@ -58,13 +58,6 @@ def application() -> str:
     )
 
 
-def is_this_machine(host: str) -> bool:
-    """Return whether only this machine can connect to the host."""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
-
-
 def served(name: str) -> Any:
     """Return what uvicorn serves: with DEBUG, static files too, as ``runserver`` does."""
     if settings.DEBUG and apps.is_installed("django.contrib.staticfiles"):
@@ -85,7 +78,7 @@ def run(options: Options) -> int:
 
     host, _, port = options["address"].rpartition(":")
     host = host.strip("[]")
-    if settings.DEBUG and not options["allow_debug"] and not is_this_machine(host):
+    if settings.DEBUG and not options["allow_debug"] and not is_loopback(host):
         raise ConfigError(
             f"DEBUG is on, and {host} can be reached by other machines, which would see code and "
             "settings on every error page; set DEBUG = False, or add --allow-debug"

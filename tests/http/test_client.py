@@ -212,9 +212,9 @@ def test_how_long_to_wait(told: str, sent: str, seconds: float | None) -> None:
 
 
 def test_an_open_way_inside_is_warned_of(settings: Any) -> None:
-    assert checks.calls_stay_outside() == []
+    assert checks.settings.calls_stay_outside() == []
     settings.JOBS = {"HTTP_ALLOW": ["127.0.0.0/8"]}
-    [told] = checks.calls_stay_outside()
+    [told] = checks.settings.calls_stay_outside()
     assert (told.id, "127.0.0.0/8" in told.msg) == ("jobs.W020", True)
     settings.JOBS = {"HTTP_ALLOW": ["*"]}
-    assert checks.calls_stay_outside() == []
+    assert checks.settings.calls_stay_outside() == []

@@ -177,7 +177,7 @@ import django
 from django.conf import settings
 settings.RQ_SHOW_ADMIN_LINK = {link}
 django.setup()
-from jobs.checks import dashboard_is_closed
+from jobs.checks.redis import dashboard_is_closed
 print([message.id for message in dashboard_is_closed()])
 """
 

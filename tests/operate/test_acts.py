@@ -335,9 +335,9 @@ def test_a_single_rule_has_to_answer_for_everybody() -> None:
 def test_a_rule_that_does_not_exist_is_an_error_of_the_check() -> None:
     for given in ("nowhere.at.all", [f"{__name__}.two_tenants", "nowhere.at.all"]):
         with override_settings(JOBS={"SCOPE": given}):
-            assert [one.id for one in checks.scope_rules_exist()] == ["jobs.E006"]
+            assert [one.id for one in checks.settings.scope_rules_exist()] == ["jobs.E006"]
     with override_settings(JOBS={"SCOPE": [f"{__name__}.two_tenants"]}):
-        assert checks.scope_rules_exist() == []
+        assert checks.settings.scope_rules_exist() == []
 
 
 @pytest.mark.django_db

@@ -183,9 +183,9 @@ def test_a_page_of_events_and_no_stream_without_asgi(client: Client) -> None:
 
 @pytest.mark.parametrize("name", [None, "", "nowhere.application", "config.asgi.nothing"])
 def test_a_server_without_an_application_is_a_warning(name: Any, settings: Any) -> None:
-    assert checks.sockets_are_served() == []
+    assert checks.processes.sockets_are_served() == []
     settings.ASGI_APPLICATION = name
-    assert [message.id for message in checks.sockets_are_served()] == ["jobs.W051"]
+    assert [message.id for message in checks.processes.sockets_are_served()] == ["jobs.W051"]
     told = [run_checks(include_deployment_checks=deploy) for deploy in (False, True)]
     assert ["jobs.W051" in {message.id for message in one} for one in told] == [False, True]
 
@@ -193,7 +193,7 @@ def test_a_server_without_an_application_is_a_warning(name: Any, settings: Any) 
 def test_a_project_that_mounts_no_events_is_not_bothered(settings: Any) -> None:
     settings.ASGI_APPLICATION = None
     settings.ROOT_URLCONF = "tests.realtime.test_access"
-    assert checks.sockets_are_served() == []
+    assert checks.processes.sockets_are_served() == []
 
 
 urlpatterns: list[Any] = []
