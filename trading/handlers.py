@@ -65,11 +65,11 @@ def measured(run: Run[P]) -> Run[P]:
 _FIXED: dict[str, Any] = {"internal": True, "replayable": False}
 jobs.handler(
     ImportJob, queue="q_import", max_attempts=5, backoff=jobs.Exponential(1, 2, 60), timeout=180,
-    concurrency=settings().WORKER_CONCURRENCY_IMPORT, **_FIXED,
+    concurrency=settings().WORKER_CONCURRENCY_IMPORT, own_keys="trading:import:", **_FIXED,
 )(measured(importing.run))  # fmt: skip
 jobs.handler(
     ScoreJob, queue="q_score", max_attempts=3, backoff=jobs.Exponential(1), timeout=180,
-    concurrency=settings().WORKER_CONCURRENCY_SCORE, **_FIXED,
+    concurrency=settings().WORKER_CONCURRENCY_SCORE, own_keys="trading:score:", **_FIXED,
 )(measured(scoring.run))  # fmt: skip
 jobs.handler(
     SimJob, queue="q_sim", max_attempts=3, backoff=jobs.Delays(1, 5, jitter="none"), timeout=60,
@@ -77,11 +77,11 @@ jobs.handler(
 )(measured(simulating.run))  # fmt: skip
 jobs.handler(
     DigestJob, queue="q_digest", max_attempts=3, backoff=jobs.Exponential(1), timeout=120,
-    concurrency=settings().WORKER_CONCURRENCY_DIGEST, **_FIXED,
+    concurrency=settings().WORKER_CONCURRENCY_DIGEST, own_keys="trading:snapshots:", **_FIXED,
 )(measured(digesting.run))  # fmt: skip
 jobs.handler(
     EraseSnapshots, queue="q_digest", max_attempts=20, backoff=jobs.Exponential(1, 2, 600),
-    timeout=120, **_FIXED,
+    timeout=120, own_keys="trading:snapshots:", **_FIXED,
 )(erasing.run)  # fmt: skip
 jobs.handler(PlanImports, queue="q_import", timeout=120, **_FIXED)(planning.plan_imports)
 jobs.handler(PlanDigests, queue="q_digest", timeout=120, **_FIXED)(planning.plan_digests)

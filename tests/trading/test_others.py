@@ -16,6 +16,7 @@ from config.standins.trading import Coinbase
 from jobs import Job
 from jobs.operate import apikeys
 from jobs.testing import emitted, run_jobs
+from tests.api.conftest import Caller as ApiCaller
 from tests.trading.factories import user
 from tests.trading.test_admin import PAGES, client_of, trader_of
 from trading import services
@@ -191,3 +192,11 @@ def test_staff_of_another_user_finds_no_job_in_the_admin(ann: BrokerConnection) 
     assert client.get(f"/admin/jobs/job/{job}/change/").status_code in (302, 404)
     listed = client.get("/admin/jobs/job/")
     assert listed.status_code == 200 and str(job) not in listed.content.decode()
+
+
+@pytest.mark.parametrize("key", ["trading:import:1", "trading:score:1", "trading:snapshots:1"])
+def test_no_job_of_another_kind_holds_up_a_trader(key: str) -> None:
+    root = ApiCaller(name="root", is_staff=True)
+    body = {"kind": "example.greet", "payload": {"name": "x"}, "exclusive": key}
+    answer = root("POST", "/jobs", body)
+    assert (answer.status_code, answer.data["code"]) == (422, "invalid-option")
