@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.urls import get_resolver
 
-FOR_PEOPLE = ("admin/", "uploads/", "accounts/", "favicon.ico")
+FOR_PEOPLE = ("admin/", "uploads/", "accounts/", "favicon.ico", "trading/coinbase/callback")
 DOCUMENTS = {"openapi-json", "openapi-view"}
 
 pytestmark = pytest.mark.django_db

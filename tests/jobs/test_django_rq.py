@@ -16,6 +16,6 @@ def test_its_statistics_leave_what_waits_alone() -> None:
     rq.push("default", [made.id])
     try:
         assert {one["name"] for one in get_statistics()["queues"]} >= {"default"}
-        assert rq.listed("default") == {made.id}
+        assert made.id in rq.listed("default")
     finally:
         rq.client().delete(rq.queue_key("default"))
