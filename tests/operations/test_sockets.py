@@ -28,8 +28,9 @@ def agents_user(site: Site, name: str) -> str:
     """The cookie of the user of a new agent."""
     key, cookie = site.visitor(name)
     site.fleet.query(
-        "INSERT INTO operations_agent (key, tenant, user_id, erp_login, password, login, is_active)"
-        " VALUES (%s, %s, %s, %s, '', 'good', true) ON CONFLICT (key) DO NOTHING RETURNING 1",
+        "INSERT INTO operations_agent "
+        "(key, tenant, user_id, erp_login, client, password, login, is_active) "
+        "VALUES (%s, %s, %s, %s, 'http', '', 'good', true) ON CONFLICT (key) DO NOTHING RETURNING 1",
         [name, f"agent:{name}", key, name],
     )
     return cookie
