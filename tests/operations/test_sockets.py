@@ -30,7 +30,8 @@ def agents_user(site: Site, name: str) -> str:
     site.fleet.query(
         "INSERT INTO operations_agent "
         "(key, tenant, user_id, erp_login, client, password, login, is_active) "
-        "VALUES (%s, %s, %s, %s, 'http', '', 'good', true) ON CONFLICT (key) DO NOTHING RETURNING 1",
+        "VALUES (%s, %s, %s, %s, 'http', '', 'good', true) "
+        "ON CONFLICT (key) DO NOTHING RETURNING 1",
         [name, f"agent:{name}", key, name],
     )
     return cookie

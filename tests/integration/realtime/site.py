@@ -31,7 +31,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Permission, User
 user, _ = User.objects.get_or_create(username=sys.argv[1], is_staff=sys.argv[1] == "staff")
 if user.is_staff:
-    user.user_permissions.set(Permission.objects.filter(codename="view_job"))
+    user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
 store = import_module(settings.SESSION_ENGINE).SessionStore()
 store[SESSION_KEY] = str(user.pk)
 store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
