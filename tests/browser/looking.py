@@ -42,9 +42,9 @@ def marked(names: Iterable[str], differing: Container[str]) -> list[ParameterSet
     return [pytest.param(name, marks=mark if name in differing else ()) for name in names]
 
 
-def complaints(page: Page) -> list[str]:
-    """What the browser complains about from now on."""
-    found: list[str] = []
+def complaints(page: Page, found: list[str] | None = None) -> list[str]:
+    """Return what the browser complains about from now on."""
+    found = [] if found is None else found
     page.on("console", lambda m: found.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("response", lambda r: found.append(f"{r.status} {r.url}") if r.status >= 400 else None)
@@ -108,10 +108,8 @@ def check(
     It has this status, is no wider than the screen, asks no other host, complains about nothing
     and breaks no rule of accessibility. A picture of each look is kept.
     """
-    page = context.new_page()
-    found = complaints(page)
-    page.on("request", lambda r: None if r.url.startswith(site.url) else found.append(r.url))
-    page.emulate_media(color_scheme="light")
+    found: list[str] = []
+    page = _opened(context, site, "light", found)
     answer = page.goto(f"{site.url}/admin/{path}", wait_until="load")
     content = page.content()
     look(page)
@@ -119,15 +117,26 @@ def check(
     # Rules are asked where most differs: of the other two looks, each shares one thing with both.
     wrong = _look(page, "light", 1440, picture, has_rules)
     wrong += _look(page, "light", 390, picture, False)
-    page.emulate_media(color_scheme="dark")
-    page.reload(wait_until="load")  # themes may ask for the taste once
+    page.close()
+    page = _opened(context, site, "dark", found)
+    page.goto(f"{site.url}/admin/{path}", wait_until="load")
     wrong += _look(page, "dark", 390, picture, has_rules)
     wrong += _look(page, "dark", 1440, picture, False)
     page.close()
     assert answer is not None and answer.status == status
-    assert wrong == []
-    assert [one for one in found if status == 200 or str(status) not in one] == []
+    assert wrong == [], wrong
+    noise = [one for one in found if status == 200 or str(status) not in one]
+    assert noise == [], noise
     return content
+
+
+def _opened(context: BrowserContext, site: Site, taste: Any, found: list[str]) -> Page:
+    """Return a new page; what the browser complains about is added to ``found``."""
+    page = context.new_page()
+    page.emulate_media(color_scheme=taste)
+    complaints(page, found)
+    page.on("request", lambda r: None if r.url.startswith(site.url) else found.append(r.url))
+    return page
 
 
 def _look(page: Page, taste: str, width: int, picture: str, has_rules: bool) -> list[str]:

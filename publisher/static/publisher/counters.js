@@ -5,10 +5,12 @@
   const area = document.querySelector("textarea[data-counters]");
   if (!area) return;
   const form = area.form;
+  const region = document.createElement("div");
   const list = document.createElement("ul");
   list.className = "jd-quiet";
-  list.setAttribute("role", "status");
-  area.after(list);
+  region.setAttribute("role", "status");
+  region.append(list);
+  area.after(region);
   const plan = /\/plan\/([0-9a-f-]{36})\//.exec(location.pathname);
   let latest = 0;
   let timer = 0;
