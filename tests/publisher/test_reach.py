@@ -14,7 +14,7 @@ from django.test import Client
 from jobs.testing import run_jobs
 from jobs.verbs import every
 from publisher import plan_verbs, plans, services, template_verbs
-from publisher.models import Account, Asset, Brand
+from publisher.models import Account, Asset, Brand, Consent
 from tests.api.conftest import Caller
 from tests.publisher import factories
 from tests.publisher.test_plans import relay
@@ -36,6 +36,7 @@ VALUES: dict[str, Any] = {
     "remote_account": "1", "user": "narrow", "role": "manager", "times_of_day": "09:00",
     "start": "10:00", "end": "11:00", "window": 1, "alt_text": "x", "status": "ready",
     "decision": "approved", "slug": "acme", "caption": "x", "kind": "image",
+    "account": "1",
 }  # fmt: skip
 """What operations ask for, by name."""
 
@@ -55,10 +56,15 @@ def ids(accounts: dict[str, Account], brand: Brand) -> dict[str, Any]:
     run_jobs(["publisher"])
     relay()
     services.create_brand("other", "Other")
+    found = [{"id": "1", "name": "Secret page", "token": "t"}]
+    consent = Consent.objects.create(
+        brand=brand, tenant=brand.tenant, channel="meta_facebook", state="s", session="s",
+        user=User.objects.create_user("consenting"), secrets={"accounts": found},
+    )  # fmt: skip
     return {
         "job_id": post.pk, "publication_id": post.pk, "account_id": account.pk,
         "brand_id": brand.pk, "plan_id": plan.pk, "slot_id": plan.slots.get().pk,
-        "asset_id": asset.pk, "template_id": template.pk,
+        "asset_id": asset.pk, "template_id": template.pk, "consent_id": consent.pk,
     }  # fmt: skip
 
 
