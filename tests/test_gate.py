@@ -188,8 +188,8 @@ def test_a_tier_that_costs_a_third_more_than_its_share_fails_the_gate(
         assert run(gate, tmp_path, nap).passed() is passes
 
 
-def test_the_budget_is_for_57_minutes_on_two_processors(verdict: ModuleType) -> None:
-    assert sum(verdict.BUDGET.values()) == 57 * 2
+def test_the_budget_is_for_less_than_an_hour_on_two_processors(verdict: ModuleType) -> None:
+    assert sum(verdict.BUDGET.values()) == 59 * 2
 
 
 RUN = """

@@ -71,6 +71,7 @@ def test_a_workload_runs_beside_its_baseline(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_handovers_of_a_key_and_of_limits_are_measured(tmp_path: Path) -> None:
     found = quick(tmp_path, "wake_100ms")
     chains = {who: chain for who, chain in found.items() if who.startswith("jobdesk")}
@@ -84,6 +85,7 @@ def test_handovers_of_a_key_and_of_limits_are_measured(tmp_path: Path) -> None:
     assert len([check for check in found["checks"] if check["must"] == 100]) == 6
 
 
+@pytest.mark.slow
 def test_jobs_that_pass_a_limit_never_exceed_it(tmp_path: Path) -> None:
     found = quick(tmp_path, "drain_limited")
     parts = {who: part for who, part in found.items() if who.startswith("jobdesk")}

@@ -88,6 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_new_app_passes_the_checks_and_its_own_tests(folder: Path) -> None:
     django = ("-m", "django")
     assert "no issues" in run(folder, *django, "check")
@@ -107,6 +108,7 @@ def test_the_guide_shows_the_code_of_the_new_app(folder: Path) -> None:
         assert imported(head) <= imported(code)
 
 
+@pytest.mark.slow
 def test_the_operations_of_the_new_app_work(folder: Path) -> None:
     (folder / "test_used.py").write_text(USED)
     told = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_used.py")

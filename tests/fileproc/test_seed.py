@@ -68,6 +68,7 @@ def test_processing_is_triggered_by_the_confirmation() -> None:
     assert job.state == "pending" and job.run_at <= job.created_at
 
 
+@pytest.mark.slow
 def test_a_rate_delays_jobs_and_drops_none() -> None:
     """ "Silently rejects jobs when rate limited", which must not happen."""
     files = upload(*[(f"{n}.txt", f"words {n}".encode()) for n in range(52)])

@@ -14,6 +14,7 @@ from jobs.testing import freeze_clock, run_jobs
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.slow
 def test_every_act_ends_as_it_should(settings: Any, live_server: Any) -> None:
     cache.clear()
     acts = [kind("m", live_server.url) for kind in demo.of_apps() if issubclass(kind, TradingAct)]

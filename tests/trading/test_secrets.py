@@ -38,6 +38,7 @@ __all__ = ["traces"]  # a fixture
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.slow
 def test_they_are_stored_published_and_logged_nowhere(
     venue: Coinbase, login: Account, binance: Binance, vendor: Vendor,
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str],
