@@ -15,7 +15,7 @@ from django.apps import apps
 
 import jobs
 from jobs import protection, registry
-from jobs.checks import keys_are_there
+from jobs.checks.settings import keys_are_there
 from jobs.errors import ConfigError
 from tests.architecture.sources import DOMAIN_APPS
 from tests.privacy import vault
