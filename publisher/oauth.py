@@ -16,7 +16,7 @@ from publisher.models import Channel
 
 TOTAL = 10
 MOST = 200
-"""At most so many accounts are offered."""
+"""Up to this many accounts are offered."""
 Found = dict[str, Any]
 """An account: ``id``, ``name``, ``token``, ``refresh_token`` and ``expires_in`` in seconds."""
 

@@ -215,6 +215,16 @@ def link_faults(content: Content) -> list[Fault]:
     return []
 
 
+def status_faults(content: Content, words: str) -> list[Fault]:
+    """Return the faults of a short post with up to four images, or one video."""
+    found = link_faults(content) + media_faults(content, 4, ("image", "video"), words)
+    if len(content.media) > 1 and any(one.kind == "video" for one in content.media):
+        found.append(Fault("media", words))
+    if not (with_link(content).strip() or content.media):
+        found.append(Fault("caption", "the post is empty"))
+    return found
+
+
 def moment_of(text: object) -> datetime | None:
     """Return a time as providers write it."""
     try:

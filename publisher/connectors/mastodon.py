@@ -16,10 +16,9 @@ from publisher.connectors.base import (
     Published,
     Run,
     Taken,
-    link_faults,
-    media_faults,
     moment_of,
     publishing_key,
+    status_faults,
     with_link,
 )
 from publisher.connectors.client import Api, bearer, id_of
@@ -45,13 +44,7 @@ class Mastodon(Connector):
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why a server would not take the post."""
-        found = self.too_long(content) + link_faults(content)
-        found += media_faults(content, 4, ("image", "video"), WORDS)
-        if len(content.media) > 1 and any(one.kind == "video" for one in content.media):
-            found.append(Fault("media", WORDS))
-        if not (with_link(content).strip() or content.media):
-            found.append(Fault("caption", "the post is empty"))
-        return found
+        return self.too_long(content) + status_faults(content, WORDS)
 
     def preview(self, content: Content) -> dict[str, Any]:
         """Return the body of the call, but for the ids of media."""

@@ -26,7 +26,7 @@ REFUSED = (
 def renewed(account: Account) -> dict[str, Any]:
     """Return the tokens of the session, prolonged, or else of a new one.
 
-    Sessions are kept: a server lets an account begin only so many a day.
+    Sessions are kept: a server limits how many an account may begin in a day.
     """
     base = (account.base_url or config.settings().BLUESKY_URL).rstrip("/")
     if account.refresh_token:

@@ -16,9 +16,8 @@ from publisher.connectors.base import (
     Published,
     Run,
     Taken,
-    link_faults,
-    media_faults,
     moment_of,
+    status_faults,
     with_link,
 )
 from publisher.connectors.client import Api, bearer, id_of, rows_of
@@ -44,13 +43,7 @@ class X(Connector):
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why X would not take the post."""
-        found = self.too_long(content) + link_faults(content)
-        found += media_faults(content, 4, ("image", "video"), WORDS)
-        if len(content.media) > 1 and any(one.kind == "video" for one in content.media):
-            found.append(Fault("media", WORDS))
-        if not (with_link(content).strip() or content.media):
-            found.append(Fault("caption", "the post is empty"))
-        return found
+        return self.too_long(content) + status_faults(content, WORDS)
 
     def preview(self, content: Content) -> dict[str, Any]:
         """Return the body of the call, but for the ids of media."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -47,7 +48,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Venue:
+class Venue(ABC):
     """A server on loopback; start it, plan faults, look at what was asked."""
 
     def __init__(self, port: int = 0) -> None:
@@ -96,9 +97,9 @@ class Venue:
         """Return how often something was asked for."""
         return sum(name == what for _, name, _ in self.asked)
 
+    @abstractmethod
     def answer(self, asked: Asked) -> Answer:
         """Return what the venue answers."""
-        raise NotImplementedError
 
     def _serve(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
