@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
 from publisher import connectors
 from publisher.connectors import bluesky, counting, linkedin
+from publisher.content import Content, Media
 from tests.publisher import factories
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -115,3 +118,27 @@ def test_keys_of_records_sort_by_time() -> None:
 def test_linkedin_gets_what_it_reserves_escaped(text: str, sent: str) -> None:
     assert linkedin.escaped(text) == sent
     assert linkedin._plain(sent) == text
+
+
+@pytest.mark.parametrize("channel", ["mastodon", "x"])
+@pytest.mark.parametrize(
+    ("kinds", "is_taken"),
+    [
+        (["image"] * 4, True),
+        (["image"] * 5, False),
+        (["video"], True),
+        (["video", "image"], False),
+        (["video"] * 2, False),
+    ],
+)
+def test_a_short_post_has_up_to_four_images_or_one_video(
+    channel: str, kinds: list[str], is_taken: bool
+) -> None:
+    media = [Media.model_validate({"asset": uuid4(), "kind": kind}) for kind in kinds]
+    found = connectors.of(channel).faults(Content(media=media))
+    assert ({one.field for one in found} == set()) is is_taken, found
+
+
+@pytest.mark.parametrize("channel", ["mastodon", "x"])
+def test_an_empty_short_post_is_refused(channel: str) -> None:
+    assert connectors.of(channel).faults(Content()) != []
