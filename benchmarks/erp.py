@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,11 @@ class Book(State):
         records.append(records.TAKEN)
         return id
 
-    def noted(self, agent: str, what: str, step: str, session: str) -> None:
-        if step == "begin":
+    @contextmanager
+    def call(self, agent: str, what: str, session: str) -> Iterator[None]:
+        with super().call(agent, what, session):
             time.sleep(self.latency)
+            yield
 
     def login(self, agent: str, password: str) -> str:
         time.sleep(self.latency)
