@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ from jobs.principals import every_permission
 from tests.jobs.conftest import set_clock  # noqa: F401 - a fixture
 from tests.privacy import vault
 from tests.redis import forget_counts
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what only the slow tiers run: to collect it takes longer than all the rest."""
+    deselected = "not slow" in config.option.markexpr
+    return (deselected and collection_path.name == "test_schemathesis.py") or None
 
 
 class Caller:
