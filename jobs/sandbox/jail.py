@@ -25,7 +25,7 @@ from typing import Any
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _READ_FILE, _READ_DIR, _WRITE_FILE = 1 << 2, 1 << 3, 1 << 1
-NICER = 10
+NICER = 5
 """How much lower its priority is: workers and web servers go first."""
 _TOO_NEW = 0x40000000
 """Numbers of system calls above this are those of the x32 ABI, which no filter here knows."""

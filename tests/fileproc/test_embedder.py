@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 import jobs
 from fileproc import embedding
 from fileproc.embedding import minilm
+from fileproc.embedding.wordpiece import tokenizer
 from fileproc.models import File, StageRun
 from fileproc.services import search
 from jobs.testing import emitted, freeze_clock, run_jobs
@@ -130,3 +134,23 @@ def test_a_search_while_the_model_is_away_is_by_words(
         missing(patch, tmp_path)
         found = search.search("user:1", "lighthouse")
     assert found.mode == "text" and len(found.hits) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives threads a priority")
+def test_many_texts_give_way_to_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long file is embedded at a low priority; a question or a short file is not."""
+    priorities: list[int] = []
+    real = tokenizer
+
+    def noted() -> Any:
+        priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return real()
+
+    monkeypatch.setattr(minilm, "tokenizer", noted)
+    texts = [f"lamp {n}" for n in range(minilm.FEW + 1)]
+    together = minilm.embed(texts)
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert set(priorities) == {min(usual + minilm.NICER, 19)}
+    priorities.clear()
+    assert [vector for text in texts for vector in minilm.embed([text])] == together
+    assert set(priorities) == {usual}
