@@ -93,7 +93,8 @@ def search(size: int) -> dict[str, Any]:
     """Hybrid searches among chunks with vectors that point anywhere."""
     from django.db import connection
 
-    from fileproc import embedding, vectors
+    from fileproc import embedding
+    from fileproc.indexing import postgres
     from fileproc.models import Batch, Chunk, Content, File
     from fileproc.services.search import search as ask
 
@@ -116,12 +117,12 @@ def search(size: int) -> dict[str, Any]:
         )  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {vectors.TABLE} SELECT c.id, %s, "  # noqa: S608
+            f"INSERT INTO {postgres.TABLE} SELECT c.id, %s, "  # noqa: S608
             "(SELECT array_agg(random() - 0.5 + 0 * n) FROM generate_series(1, %s) n "
             "WHERE c.id > 0)::halfvec "
             "FROM fileproc_chunk c", [OWNER, embedding.DIMENSIONS],
         )  # fmt: skip
-        cursor.execute(f"ANALYZE fileproc_chunk, fileproc_file, {vectors.TABLE}")
+        cursor.execute(f"ANALYZE fileproc_chunk, fileproc_file, {postgres.TABLE}")
     seconds = []
     for n in range(205):
         began = time.monotonic()

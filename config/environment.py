@@ -348,9 +348,13 @@ def documents(*packages: str) -> dict[str, object] | None:
     if not all(find_spec(package) for package in packages):
         return None
     found: dict[str, object] = {
-        "EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none", "openai", "azure"))
+        "EMBEDDER": choice("EMBEDDER", ("auto", "minilm", "none", "openai", "azure")),
+        "INDEX": choice("INDEX", ("postgres", "azure")),
     }
-    for name in ("EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_API_VERSION", "EMBEDDER_RATE"):
+    for name in (
+        *("EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_API_VERSION", "EMBEDDER_RATE"),
+        *("INDEX_URL", "INDEX_NAME", "INDEX_API_VERSION", "INDEX_RATE"),
+    ):
         if text := os.environ.get(name, ""):
             found[name] = text
     if text := os.environ.get("EMBEDDER_DIMENSIONS", ""):
@@ -362,6 +366,7 @@ def documents(*packages: str) -> dict[str, object] | None:
             "ENDPOINT": url, "REGION": os.environ.get("IMPORT_S3_REGION") or "us-east-1",
             "KEY_ID": _secret("IMPORT_S3_ACCESS_KEY"), "SECRET": _secret("IMPORT_S3_SECRET_KEY"),
         }  # fmt: skip
-    if secret := _secret("EMBEDDER_KEY"):
-        found["EMBEDDER_KEY"] = secret
+    for name in ("EMBEDDER_KEY", "INDEX_KEY"):
+        if secret := _secret(name):
+            found[name] = secret
     return found

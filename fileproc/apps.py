@@ -14,9 +14,9 @@ class FileprocConfig(AppConfig):
 
     def ready(self) -> None:
         from fileproc import checks as checks
-        from fileproc import vectors
+        from fileproc.indexing import postgres
         from fileproc.verbs import PERMISSIONS
         from jobs import verbs
 
         verbs.add_permissions("", PERMISSIONS)
-        post_migrate.connect(vectors.after_migrate, sender=self)
+        post_migrate.connect(postgres.after_migrate, sender=self)

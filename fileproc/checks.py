@@ -25,6 +25,14 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
                 "Install the extra `embed`; until then, files wait.", id="fileproc.E002",
             )
         ]  # fmt: skip
+    if settings.INDEX == "azure" and embedding.current() is None:
+        return [
+            checks.Error(
+                "FILEPROC['INDEX'] is 'azure', but there is no embedding model",
+                "Install the extra `embed`, or set EMBEDDER; until then, search is by words only.",
+                id="fileproc.E003",
+            )
+        ]
     return []
 
 

@@ -31,6 +31,7 @@ BATCH_LIFETIME = timedelta(hours=24)
 IDLE_BATCH = timedelta(hours=1)
 """A batch without an upload for so long does not count as open."""
 REMOTE = ("openai", "azure")
+INDEXES = ("postgres", "azure")
 EMBEDDERS = ("auto", "minilm", "none", *REMOTE)
 MOST_DIMENSIONS = 4000
 """Of a vector that pgvector can index at half precision."""
@@ -52,6 +53,17 @@ class Settings:
     """Of Azure."""
     EMBEDDER_RATE: str = "500/m"
     """Calls of all workers."""
+    INDEX: str = "postgres"
+    """Where vectors are looked up: ``postgres``, or ``azure`` for Azure AI Search."""
+    INDEX_URL: str = ""
+    """Where that service is: ``https://papers.search.windows.net``."""
+    INDEX_NAME: str = "documents"
+    """How the names of its indexes begin, of which each model has one."""
+    INDEX_KEY: str = field(default="", repr=False)
+    """An admin key of the service."""
+    INDEX_API_VERSION: str = "2024-07-01"
+    INDEX_RATE: str = "600/m"
+    """Calls of all workers that store or delete."""
     CHUNK_TOKENS: int = 0
     """Tokens of a chunk; 0: 200 with MiniLM, else 512."""
     CHUNK_OVERLAP: int = -1
@@ -149,9 +161,12 @@ def _problems(s: Settings) -> list[str]:
     if not found and s.CHUNK_TOKENS and s.CHUNK_OVERLAP >= s.CHUNK_TOKENS:
         found.append("FILEPROC['CHUNK_OVERLAP'] must be less than CHUNK_TOKENS")
     found += _remote_problems(s) if s.EMBEDDER in REMOTE else []
-    for stage, rate in {**s.RATES, "calls of EMBEDDER_RATE": s.EMBEDDER_RATE}.items():
+    found += _index_problems(s)
+    rates = {f"RATES[{stage!r}]": rate for stage, rate in s.RATES.items()}
+    rates |= {"EMBEDDER_RATE": s.EMBEDDER_RATE, "INDEX_RATE": s.INDEX_RATE}
+    for name, rate in rates.items():
         if not re.fullmatch(r"[1-9]\d{0,5}/\d*[smhd]", str(rate)):
-            found.append(f"FILEPROC['RATES'][{stage!r}] must be like '100/m'")
+            found.append(f"{name} of FILEPROC must be like '100/m'")
     return found
 
 
@@ -165,6 +180,28 @@ def _remote_problems(s: Settings) -> list[str]:
         found.append(f"FILEPROC['EMBEDDER_DIMENSIONS'] may be {MOST_DIMENSIONS} at most")
     if s.EMBEDDER == "azure" and not s.secret:
         found.append("FILEPROC['EMBEDDER_KEY'] is needed for Azure")
+    return found
+
+
+def _index_problems(s: Settings) -> list[str]:
+    found = []
+    if s.INDEX not in INDEXES:
+        found.append(f"FILEPROC['INDEX'] must be one of {', '.join(INDEXES)}")
+    if s.INDEX_URL and not s.INDEX_URL.startswith(("https://", "http://")):
+        found.append("FILEPROC['INDEX_URL'] must begin with https:// or http://")
+    if (
+        not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?", s.INDEX_NAME)
+        or "--" in s.INDEX_NAME
+    ):
+        found.append(
+            "FILEPROC['INDEX_NAME'] must have up to 62 small letters, digits and single dashes"
+        )
+    if s.INDEX == "azure":
+        for name in ("INDEX_URL", "INDEX_KEY"):
+            if not getattr(s, name).strip():
+                found.append(f"FILEPROC[{name!r}] is needed for Azure AI Search")
+        if s.EMBEDDER == "none":
+            found.append("FILEPROC['INDEX'] needs an EMBEDDER: words are looked up in PostgreSQL")
     return found
 
 

@@ -11,7 +11,7 @@ STATUS = {
     "FILE_TOO_LARGE": 413, "BATCH_TOO_LARGE": 413, "QUOTA_EXCEEDED": 413,
     "BATCH_NOT_FOUND": 404, "FILE_NOT_FOUND": 404, "DUPLICATE_FILES": 409, "BLOB_NOT_FOUND": 409,
     "SIZE_MISMATCH": 409, "HASH_MISMATCH": 409, "BATCH_FULL": 409, "STATE_CONFLICT": 409,
-    "BATCH_EXPIRED": 410, "FORBIDDEN": 403, "STORAGE_FULL": 507, "STORE_UNAVAILABLE": 503,
+    "BATCH_EXPIRED": 410, "FORBIDDEN": 403, "STORE_UNAVAILABLE": 503,
 }  # fmt: skip
 """The HTTP status of each code of a request."""
 
@@ -29,6 +29,8 @@ MESSAGES = {
     "CRASHED": "the program that reads the document crashed",
     "EMBEDDER_REFUSED": "the embedding model refused a part of the text",
     "EMBEDDER_UNAVAILABLE": "the embedding model was not available for a day",
+    "INDEX_REFUSED": "the search service refused a part of the document",
+    "INDEX_UNAVAILABLE": "the search service was not available for a day",
     "STORE_UNAVAILABLE": "the store of files was not available for a day",
     "CANCELLED": "it was cancelled",
     "INTERNAL_ERROR": "something went wrong here",
@@ -36,7 +38,7 @@ MESSAGES = {
 """What users read about a failed file, by its code. No parser's own words are stored."""
 PERMANENT = frozenset(
     {"ENCRYPTED", "UNSUPPORTED_TYPE", "BOMB", "DAMAGED", "LIMIT_EXCEEDED", "NO_TEXT",
-     "CONTENT_CHANGED", "HASH_MISMATCH", "EMBEDDER_REFUSED"}
+     "CONTENT_CHANGED", "HASH_MISMATCH", "EMBEDDER_REFUSED", "INDEX_REFUSED"}
 )  # fmt: skip
 """Faults of the file itself: trying again cannot help."""
 

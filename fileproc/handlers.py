@@ -1,4 +1,4 @@
-"""The handlers of the stages, the end callback, and the sweeper."""
+"""The handlers of the stages, and what becomes of a file whose job has ended without success."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import hashlib
 import time
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
-from django.db import transaction
 from django.utils import timezone
 
 import jobs
+from fileproc import chores as chores
 from fileproc import (
     chunking,
     config,
     embedding,
     extraction,
-    flow,
-    metrics,
+    indexing,
     ocr,
     stages,
     states,
     storing,
-    upkeep,
-    vectors,
 )
 from fileproc.errors import FileError
 from fileproc.languages import CONFIGURATIONS
@@ -39,21 +35,13 @@ from fileproc.models import (
     StageRun,
 )
 from fileproc.payloads import (
-    KINDS,
-    BatchCompleted,
-    BatchProgress,
     CancelRest,
     Chunking,
     Embed,
-    Erase,
     Extract,
-    RetryAll,
-    Tend,
 )
-from fileproc.signals import batch_completed
-from jobs import events
 from jobs.effects import CircuitOpen
-from jobs.retention import Keep, sweeper
+from jobs.retention import Keep
 
 _SETTINGS = config.settings()
 LEAST_EMBED, PER_CHUNK = _SETTINGS.TIMEOUTS["embed"], 0.1
@@ -174,25 +162,38 @@ def embed(ctx: jobs.Context, payload: Embed) -> str:
     content = None if file is None else _content(ctx, file)
     if file is None or content is None:
         return "nothing to do"
-    model = embedding.current()
-    chunks = list(content.chunks.order_by("number").values_list("pk", "sha256", "text"))
+    model, index = embedding.current(), indexing.current()
+    chunks = list(content.chunks.order_by("number").values_list("pk", "number", "sha256", "text"))
     if not chunks:
         raise stages.surrender(ctx, FileError("INTERNAL_ERROR"), release=file)
-    found: dict[str, bytes] = {}
+    rows: indexing.Rows = []
+    key = ""
     if model:
         try:
-            found = _vectors(ctx, file.owner, model, {sha: text for _, sha, text in chunks})
+            found = _vectors(ctx, file.owner, model, {sha: text for _, _, sha, text in chunks})
         except (embedding.Unavailable, CircuitOpen) as error:
             code = "EMBEDDER_UNAVAILABLE"
             raise stages.wait_for(ctx, embedding.breaker, code, error) from None
         except FileError as error:
             raise stages.surrender(ctx, error) from None
+        rows = [(pk, number, found[sha]) for pk, number, sha, _ in chunks]
+        try:
+            key = index.send(ctx, file, content, model, rows)
+        except (indexing.Unavailable, CircuitOpen) as error:
+            code = "INDEX_UNAVAILABLE"
+            raise stages.wait_for(ctx, indexing.breaker, code, error) from None
+        except FileError as error:
+            raise stages.surrender(ctx, error) from None
 
     def write() -> dict[str, Any]:
         if model:
-            vectors.write(model, file.owner, [(pk, found[sha]) for pk, sha, _ in chunks])
+            index.write(model, file.owner, rows)
+        if content.index_key and not key:
+            indexing.forget(content)
         name = model.name if model else ""
-        Content.objects.filter(pk=content.pk).update(is_ready=True, holder=None, model=name)
+        Content.objects.filter(pk=content.pk).update(
+            is_ready=True, holder=None, model=name, index_key=key
+        )
         return {"ended_at": timezone.now()}
 
     stages.finish(ctx, file, write, [FileStatus.READY])
@@ -208,7 +209,7 @@ def _vectors(
     ctx: jobs.Context, owner: str, model: embedding.Model, texts: dict[str, str]
 ) -> dict[str, bytes]:
     """Return the vectors of texts by their checksums; new ones are kept as they come."""
-    if not vectors.exists(model):
+    if not indexing.current().exists(model):
         raise embedding.Unavailable(
             f"there is no table {model.table}: run manage.py fileproc check"
         )
@@ -260,105 +261,3 @@ def _code(ended: jobs.types.Ended, run: StageRun) -> str:
 
 for _payload in (Extract, Chunking, Embed):
     jobs.ended(_payload)(close)
-
-
-@jobs.handler(
-    BatchProgress, queue="batch-completion", internal=True, replayable=False, concurrency=2,
-    keep_completed=100,
-)  # fmt: skip
-def tell_progress(ctx: jobs.Context, payload: BatchProgress) -> None:
-    """Tell how far a batch is; at most twice a second for each."""
-    with transaction.atomic():
-        ctx.fence()
-        batch = Batch.objects.select_for_update(no_key=True).filter(pk=payload.batch_id).first()
-        if batch is None:
-            return
-        Batch.objects.filter(pk=batch.pk).update(is_progress_due=False)
-        told: dict[str, Any] = {"batchId": str(batch.pk), "total": batch.file_count}
-        for state in (*states.PROCESSING, *states.ENDED):
-            told[state.value] = getattr(batch, state.value)
-        jobs.emit("batch:progress", told, key=f"batch:{batch.pk}", tenant=batch.owner)
-
-
-@jobs.handler(
-    BatchCompleted, queue="batch-completion", internal=True, replayable=False, keep_completed=100
-)
-def tell_completed(ctx: jobs.Context, payload: BatchCompleted) -> None:
-    """Tell the project's own code that a batch is complete."""
-    batch_completed.send(sender=Batch, batch_id=payload.batch_id, revision=payload.revision)
-
-
-@jobs.handler(
-    CancelRest, queue="batch-completion", internal=True, replayable=False, keep_completed=100
-)
-def cancel_rest(ctx: jobs.Context, payload: CancelRest) -> int:
-    """Cancel what is left of the jobs of cancelled files."""
-    files = list(File.objects.filter(pk__in=payload.file_ids, status=FileStatus.FAILED))
-    return flow.cancel(files, by="fileproc")
-
-
-@jobs.handler(Erase, queue="batch-completion", internal=True, replayable=False, keep_completed=100)
-def erase(ctx: jobs.Context, payload: Erase) -> None:
-    """Remove everything of a deleted file."""
-    file = File.objects.filter(pk=payload.file_id, deleted_at__isnull=False).first()
-    if file is not None:
-        flow.cancel([file], by="fileproc")
-        upkeep.erase(file)
-
-
-@jobs.handler(RetryAll, queue="dead-letter-queue", internal=True, replayable=False, concurrency=1,
-              timeout=600)  # fmt: skip
-def retry_all(ctx: jobs.Context, payload: RetryAll) -> int:
-    """Retry every failed file of an owner."""
-    from fileproc.services import retrying
-
-    done = 0
-    while True:
-        ctx.checkpoint()
-        some = retrying.retry_all(payload.owner, by=payload.by)
-        done += some.retried
-        if not some.retried:
-            return done
-
-
-@jobs.handler(Tend, queue="batch-completion", internal=True, replayable=False, keep_completed=10,
-              timeout=300)  # fmt: skip
-def tend(ctx: jobs.Context, payload: Tend) -> dict[str, int]:
-    """Expire batches, restart what is stuck, and remove blobs that belong to nobody."""
-    return {
-        "expired": upkeep.expire_batches(), "restarted": upkeep.restart_stuck(),
-        "orphans": upkeep.remove_orphans(),
-    }  # fmt: skip
-
-
-jobs.schedule("fileproc-tend", Tend(), interval=60, overlap="skip")
-
-
-def _stalled(event: events.Event) -> None:
-    """Report to the owner that a worker was lost, and that the stage will be tried again."""
-    if event.payload.get("kind") not in KINDS:
-        return
-    run = StageRun.objects.select_related("file").filter(
-        job_id=UUID(event.key.removeprefix("job:"))
-    ).first()  # fmt: skip
-    if run is not None:
-        told = {
-            "fileId": str(run.file.shown_id), "batchId": str(run.file.batch_id),
-            "stage": states.STATE_OF[Stage(run.stage)].value, "retryCount": run.attempts,
-        }  # fmt: skip
-        key = f"batch:{run.file.batch_id}"
-        jobs.emit("file:processing-stalled", told, key=key, tenant=run.file.owner)
-        metrics.stalled.inc(stage=run.stage)
-
-
-def _held_back(event: events.Event) -> None:
-    """Report to the staff that a rate holds files back; none of them is dropped."""
-    scope = str(event.payload.get("scope", event.payload.get("name", "")))
-    if "fileproc." in scope or "file-" in scope:
-        told = {"queue": scope, "timestamp": event.occurred_at.isoformat()}
-        jobs.emit("queue:rate-limit-exceeded", told, audience="staff")
-
-
-events.subscriber("jobs.job.lost")(_stalled)
-events.subscriber("jobs.limit.rate_reached")(_held_back)
-sweeper("documents")(upkeep.sweep)

@@ -38,6 +38,15 @@ class Erase(jobs.Payload, kind="fileproc.erase"):
     file_id: UUID
 
 
+class Unindex(jobs.Payload, kind="fileproc.unindex"):
+    """Delete the documents of a content from the index of another host."""
+
+    model: str
+    key: str
+    """How their keys begin."""
+    count: int
+
+
 class RetryAll(jobs.Payload, kind="fileproc.retry_all"):
     owner: str
     by: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from fileproc import embedding, ocr
+from fileproc import embedding, indexing, ocr
 from fileproc.models import Batch, Stage
 
 EXTRACTOR = 1
@@ -17,9 +17,13 @@ def of(batch: Batch) -> str:
     parts = {
         Stage.EXTRACT: (EXTRACTOR, batch.with_ocr and ocr.is_installed()),
         Stage.CHUNK: (size, overlap, batch.language),
-        Stage.EMBED: embedding.model(),
+        Stage.EMBED: (embedding.model(), place) if (place := _place()) else embedding.model(),
     }  # fmt: skip
     return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:8] for part in parts.values())
+
+
+def _place() -> str:
+    return indexing.current().place() if embedding.model() else ""
 
 
 def first_change(old: str, new: str) -> Stage | None:

@@ -8,12 +8,14 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from fileproc import flow, states, vectors
+from fileproc import flow, indexing, states
+from fileproc.indexing import postgres
 from fileproc.models import (
     Batch,
+    BatchStatus,
     CachedVector,
     Content,
     File,
@@ -25,12 +27,14 @@ from fileproc.models import (
 from fileproc.services import batches
 from jobs import blobs
 from jobs.blobs import Blob
-from jobs.models import Job
+from jobs.models import DeadLetter, Job
 
 STUCK = timedelta(minutes=30)
 RESTARTS = 3
 KEEP_VECTORS = timedelta(days=90)
 ORPHAN = timedelta(days=1)
+KEEP_FAILED = timedelta(days=90)
+"""How long a failed file can be retried; longer while its dead letter is open."""
 
 
 def erase(file: File) -> None:
@@ -43,10 +47,11 @@ def erase(file: File) -> None:
     with transaction.atomic():
         content_id = file.content_id
         if content_id is not None:
-            list(Content.objects.select_for_update().filter(pk=content_id))
+            content = Content.objects.select_for_update().filter(pk=content_id).first()
             others = File.objects.live().filter(content_id=content_id)
-            if not others.exists():
-                vectors.delete_of(content_id)
+            if content is not None and not others.exists():
+                indexing.forget(content)
+                postgres.delete_of(content_id)
                 Content.objects.filter(pk=content_id).delete()
         heir = File.objects.shown().select_for_update(no_key=True).filter(pk=file.shown_id)
         if file.is_draft and heir.exists():
@@ -148,13 +153,30 @@ def _unknown(some: Iterable[Blob]) -> list[Blob]:
     keys = list(old)
     for start in range(0, len(keys), 1000):
         known = File.objects.filter(blob_key__in=keys[start : start + 1000])
+        known = known.exclude(status=FileStatus.FAILED, blob_etag="")
         for key in known.values_list("blob_key", flat=True):
             old.pop(key, None)
     return list(old.values())
 
 
+def let_go() -> int:
+    """Let failed files go that nobody has retried: their blobs become orphans.
+
+    Those of a cancelled batch, which cannot be retried, go after a day.
+    """
+    now = timezone.now()
+    letters = DeadLetter.objects.filter(
+        state="open",
+        job_id__in=StageRun.objects.filter(file=OuterRef(OuterRef("pk"))).values("job_id"),
+    )
+    old = Q(ended_at__lt=now - KEEP_FAILED) & ~Exists(letters)
+    cancelled = Q(ended_at__lt=now - ORPHAN, batch__status=BatchStatus.CANCELLED)
+    rows = File.objects.shown().filter(old | cancelled, status=FileStatus.FAILED)
+    return rows.exclude(blob_etag="").update(blob_etag="")
+
+
 def remove_orphans() -> int:
-    """Delete the blobs that belong to no file."""
+    """Delete the blobs that belong to no file, or to a failed one that cannot be retried."""
     found = _unknown(blobs.store().list("fileproc/"))
     for one in found:
         blobs.store().delete(one.key)

@@ -60,14 +60,14 @@ _MINILM = Model(MINILM, DIMENSIONS, TOKENS, size=200, overlap=30, at_a_time=32)
 
 def current() -> Model | None:
     """Return the model in use; None where search is by words only."""
-    from fileproc import vectors
+    from fileproc import indexing
 
     settings = config.settings()
     if settings.EMBEDDER == "none":
         return None
     if settings.EMBEDDER in config.REMOTE:
         return named(_remote_name(settings))
-    if settings.EMBEDDER == "minilm" or (is_installed() and vectors.exists(_MINILM)):
+    if settings.EMBEDDER == "minilm" or (is_installed() and indexing.current().exists(_MINILM)):
         return _MINILM
     return None
 

@@ -35,6 +35,8 @@ class Content(models.Model):
     warnings = models.JSONField(default=list)
     model = models.CharField(max_length=60, default="", blank=True)
     """The embedding model; empty where there are no vectors."""
+    index_key = models.CharField(max_length=60, default="", blank=True)
+    """How the keys of its documents begin in the index of another host, if it has any there."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

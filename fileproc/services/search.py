@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Q
 
-from fileproc import embedding, vectors
+import jobs
+from fileproc import embedding, indexing, wanted
 from fileproc.errors import Refused
+from fileproc.indexing import postgres
 from fileproc.languages import CONFIGURATIONS
 from fileproc.models import Batch, Chunk, Content
 
@@ -31,17 +33,8 @@ WEIGHTS = {"vector": 1.0, "text": 0.5}
 SNIPPET = 400
 NEIGHBOURS = 5
 
-_WANTED = """
-  f.owner = %(owner)s AND f.status = 'ready' AND f.deleted_at IS NULL
-  AND (%(batch)s::uuid IS NULL OR f.batch_id = %(batch)s)
-  AND (%(folders)s::uuid[] IS NULL OR f.folder_id = ANY(%(folders)s::uuid[]))
-  AND (%(type)s = '' OR f.type = %(type)s)
-  AND (%(metadata)s::jsonb IS NULL OR f.metadata @> %(metadata)s::jsonb)
-"""
-_SEEN = f"SELECT 1 FROM fileproc_file f WHERE f.content_id = c.content_id AND {_WANTED}"  # noqa: S608
 
-
-def _near(level: int, share: str) -> str:
+def _level(level: int, share: str) -> str:
     """Return the chunks of a level, as many of each of its parts as are to be ranked.
 
     They are numbered: for a LIMIT, the planner would read the table until there are enough of
@@ -50,7 +43,7 @@ def _near(level: int, share: str) -> str:
     return f"""
     SELECT DISTINCT near.id FROM parts{level} AS parts, LATERAL (
       SELECT c.id, row_number() OVER () AS place FROM fileproc_chunk c
-      WHERE c.words @@ part AND c.language = parts.language AND EXISTS ({_SEEN})
+      WHERE c.words @@ part AND c.language = parts.language AND EXISTS ({wanted.SEEN})
     ) AS near WHERE place <= {share}
     """  # noqa: S608 - nothing of a request is in it
 
@@ -62,17 +55,17 @@ WITH asked AS MATERIALIZED (
     LATERAL plainto_tsquery(language, %(words)s) AS terms
 ), parts1 AS MATERIALIZED (
   SELECT language, terms AS part FROM asked
-), near1 AS MATERIALIZED ({_near(1, "%(ranked)s")}), parts2 AS MATERIALIZED (
+), near1 AS MATERIALIZED ({_level(1, "%(ranked)s")}), parts2 AS MATERIALIZED (
   SELECT language, array_to_string(pieces[: place - 1] || pieces[place + 1 :], ' & ')::tsquery
     AS part
   FROM asked, generate_series(1, cardinality(pieces)) AS place
   WHERE cardinality(pieces) BETWEEN {ALL_BUT_ONE[0]} AND {ALL_BUT_ONE[-1]}
     AND (SELECT count(*) FROM near1) < %(candidates)s
-), near2 AS MATERIALIZED ({_near(2, "%(share)s")}), parts3 AS MATERIALIZED (
+), near2 AS MATERIALIZED ({_level(2, "%(share)s")}), parts3 AS MATERIALIZED (
   SELECT language, piece::tsquery AS part
   FROM asked, unnest(pieces) AS piece
   WHERE (SELECT count(*) FROM near1) + (SELECT count(*) FROM near2) < %(candidates)s
-), near3 AS MATERIALIZED ({_near(3, "%(share)s")}), picked AS (
+), near3 AS MATERIALIZED ({_level(3, "%(share)s")}), picked AS (
   SELECT id FROM near1 UNION SELECT id FROM near2 UNION SELECT id FROM near3
 )
 SELECT c.id, ts_rank_cd(c.words, replace(terms::text, ' & ', ' | ')::tsquery, 1) AS score
@@ -81,18 +74,6 @@ ORDER BY score DESC, c.id LIMIT %(candidates)s
 """  # noqa: S608 - nothing of a request is in it
 
 
-def by_vector(table: str) -> str:
-    """Return the statement that finds the chunks of a table that are nearest to a vector."""
-    return f"""
-    SELECT v.chunk_id, 1 - (v.vector <=> %(vector)s::halfvec) AS score
-    FROM {table} v JOIN fileproc_chunk c ON c.id = v.chunk_id
-    WHERE v.owner = %(owner)s AND EXISTS ({_SEEN})
-    ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
-    """  # noqa: S608 - nothing of a request is in it
-
-
-ITERATIVE = "SET LOCAL hnsw.iterative_scan = relaxed_order"
-"""The index goes on until there are enough chunks that pass the filters."""
 _INSIDE = """
 WITH RECURSIVE inside AS (
   SELECT id FROM fileproc_folder WHERE id = %(folder)s AND owner = %(owner)s
@@ -161,21 +142,17 @@ def search(
         raise Refused("INVALID_REQUEST", f"must have 1 to {QUERY_LIMIT} characters", "q")
     if mode not in MODES:
         raise Refused("INVALID_REQUEST", f"must be one of {', '.join(MODES)}", "mode")
-    near = _vectors(owner, query) if mode != "text" else {}
-    used = mode if near else "text"
     given: dict[str, Any] = {
         "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
         "folders": _inside(owner, folder_id), "languages": _languages(owner),
         "candidates": max(CANDIDATES, limit * 3),
         "ranked": RANKED, "share": max(LEAST_RANKED, RANKED // len(set(query.split()))),
     }  # fmt: skip
-    ranked: dict[str, list[tuple[int, float]]] = {}
+    ranked = _near(owner, query, given) if mode != "text" else {}
+    used = mode if ranked else "text"
+    ranked = {name: rows for name, rows in ranked.items() if rows}
     if used != "vector":
-        ranked["text"] = _rows(_BY_TEXT, given)
-    for table, vector in near.items():
-        given["vector"] = vectors.literal(vector)
-        ranked[table] = _rows(by_vector(table), given, ITERATIVE)
-    ranked = {name: rows for name, rows in ranked.items() if rows or name == "text"}
+        ranked["text"] = wanted.rows(_BY_TEXT, given)
     scores = _fused(ranked) if used == "hybrid" or len(ranked) > 1 else dict(*ranked.values())
     best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
     best = [(pk, score) for pk, score in best if score >= min_score][:limit]
@@ -196,30 +173,40 @@ def _languages(owner: str) -> list[str]:
     return [CONFIGURATIONS[code] for code in codes.order_by()]
 
 
-def _vectors(owner: str, query: str) -> dict[str, bytes]:
-    """Return the vectors of the question by the tables in which it is looked for.
+def _near(
+    owner: str, query: str, given: dict[str, Any]
+) -> dict[str, list[tuple[int, float]]]:  # fmt: skip
+    """Return the chunks that are near to the question, by the places in which they were found.
 
-    Documents that were embedded by MiniLM before the settings named another model are still found
-    by it.
+    There are none where the model or the index in use does not answer. Documents that MiniLM has
+    embedded before the settings named another model, or that were indexed in PostgreSQL before
+    they named another index, are still found there.
     """
-    used = embedding.current()
-    if used is None or not vectors.exists(used):
+    used, index = embedding.current(), indexing.current()
+    if used is None or not index.exists(used):
         return {}
-    found = {used.table: embedding.of_question(used, query)}
-    former = Content.objects.filter(owner=owner, model=embedding.MINILM, is_ready=True)
-    if used.is_remote and embedding.is_installed() and former.exists():
-        minilm = embedding.named(embedding.MINILM)
-        found[minilm.table] = embedding.of_question(minilm, query)
-    given = {table: vector for table, vector in found.items() if vector is not None}
-    return given if used.table in given else {}
+    vector = embedding.of_question(used, query)
+    if vector is None:
+        return {}
+    try:
+        found = {"index": index.near(used, vector, given)}
+    except (indexing.Unavailable, jobs.effects.CircuitOpen):
+        return {}
+    for model in _former(owner, used):
+        question = vector if model == used else embedding.of_question(model, query)
+        if question is not None:
+            found[model.table] = postgres.near(model, question, given)
+    return found
 
 
-def _rows(statement: str, given: dict[str, Any], before: str = "") -> list[tuple[int, float]]:
-    with transaction.atomic(), connection.cursor() as cursor:
-        if before:
-            cursor.execute(before)
-        cursor.execute(statement, given)
-        return [(int(pk), float(score)) for pk, score in cursor.fetchall()]
+def _former(owner: str, used: embedding.Model) -> list[embedding.Model]:
+    """Return the models by which documents of the owner are indexed in PostgreSQL from before."""
+    names = {used.name} if indexing.current() is not postgres else set()
+    if used.is_remote and embedding.is_installed():
+        names.add(embedding.MINILM)
+    ready = Content.objects.filter(owner=owner, is_ready=True, index_key="")
+    found = [embedding.named(name) for name in names if ready.filter(model=name).exists()]
+    return [model for model in found if postgres.exists(model)]
 
 
 def _fused(ranked: dict[str, list[tuple[int, float]]]) -> dict[int, float]:
@@ -239,7 +226,7 @@ def _hits(best: Sequence[tuple[int, float]], given: dict[str, Any]) -> list[tupl
     SELECT DISTINCT ON (c.id) c.id, c.content_id, f.id, f.name, f.batch_id, f.type, c.text,
       c.first_page, c.last_page, c.headings, c.start, c."end", c.number
     FROM fileproc_chunk c JOIN fileproc_file f ON f.content_id = c.content_id
-    WHERE c.id = ANY(%(ids)s) AND {_WANTED}
+    WHERE c.id = ANY(%(ids)s) AND {wanted.WANTED}
     ORDER BY c.id, f.created_at DESC
     """  # noqa: S608
     with connection.cursor() as cursor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fileproc import vectors
+from fileproc.indexing import postgres
 from fileproc.models import File
 from fileproc.services import announcing, batches, confirming
 from jobs import blobs
@@ -27,7 +27,7 @@ def store(settings: Any, tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def model(db: None) -> None:
     """Skips the test where the server has no pgvector, and search is by words."""
-    if not vectors.exists():
+    if not postgres.exists():
         pytest.skip("this PostgreSQL has no pgvector")
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from fileproc import config, embedding, vectors
+from fileproc import config, embedding
+from fileproc.indexing import postgres
 from fileproc.models import CachedVector, Content, File, StageRun
 from fileproc.services import search
 from jobs.models import Attempt, Job
@@ -28,7 +29,7 @@ def use(settings: Any, url: str, **others: Any) -> None:
         "EMBEDDER": "openai", "EMBEDDER_URL": f"{url}/v1", "EMBEDDER_KEY": KEY,
         "EMBEDDER_DIMENSIONS": 8, **others,
     }  # fmt: skip
-    assert vectors.create() == ""
+    assert postgres.create() == ""
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from fileproc import embedding, vectors
+from fileproc import embedding
+from fileproc.indexing import postgres
 from fileproc.models import Batch, Chunk, Content, File
 from fileproc.services import search
 
@@ -108,11 +109,11 @@ def test_words_are_looked_up_in_their_index(many: None) -> None:
 def test_vectors_are_looked_up_in_their_index(model: None, many: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {vectors.TABLE} SELECT id, %s, "  # noqa: S608 - a constant
+            f"INSERT INTO {postgres.TABLE} SELECT id, %s, "  # noqa: S608 - a constant
             "array_fill(0.01 + 0.001 * (id %% 97), ARRAY[%s])::halfvec "
             "FROM fileproc_chunk WHERE number <= 30",
             [OWNER, embedding.DIMENSIONS],
         )
-        cursor.execute(f"ANALYZE {vectors.TABLE}")
-    used = plan(search.by_vector(vectors.TABLE), search.ITERATIVE)
-    assert f"{vectors.TABLE}_near" in used and f"Seq Scan on {vectors.TABLE}" not in used
+        cursor.execute(f"ANALYZE {postgres.TABLE}")
+    used = plan(postgres.by_vector(postgres.TABLE), postgres.ITERATIVE)
+    assert f"{postgres.TABLE}_near" in used and f"Seq Scan on {postgres.TABLE}" not in used

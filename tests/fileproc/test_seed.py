@@ -293,7 +293,7 @@ def test_chunks_are_counted_in_the_event_and_errors_named() -> None:
 
 def test_a_lost_worker_is_told_with_the_stage_and_the_retry() -> None:
     """ "Users notified when jobs stall and are being retried"."""
-    from fileproc.handlers import _stalled
+    from fileproc.chores import _stalled
 
     [file] = upload(("a.txt", b"words"))
     run = file.runs.get(stage="chunk")

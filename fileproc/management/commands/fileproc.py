@@ -12,8 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, QuerySet
 
-from fileproc import embedding, ocr, upkeep, vectors
+from fileproc import embedding, indexing, ocr, upkeep
 from fileproc.errors import Refused
+from fileproc.indexing import postgres
 from fileproc.models import Batch, File, FileStatus
 from fileproc.schemas import of_hit
 from fileproc.services import importing, quotas, reprocessing, search, sources
@@ -171,8 +172,8 @@ class Command(BaseCommand):
             self.stdout.write("nothing was found")
 
     def _check(self, options: dict[str, Any]) -> None:
-        why = vectors.create()
-        problem = ""
+        index = indexing.current()
+        why, problem = index.create(), ""
         if embedding.model():
             try:
                 embedding.probe()
@@ -181,7 +182,8 @@ class Command(BaseCommand):
         orphans = upkeep.orphans()
         told = {
             "model": embedding.model() or "none: search is by words only",
-            "vectors": why or "ready", "embedder": problem or "ready",
+            "embedder": problem or "ready",
+            "index": index.place() or "PostgreSQL", "vectors": why or "ready",
             "sandbox": sandbox.isolation(),
             "ocr": "ready" if ocr.is_installed() else "not installed: pictures have no text",
             "orphaned blobs": len(orphans.blobs),
@@ -193,5 +195,7 @@ class Command(BaseCommand):
         else:
             for name, value in told.items():
                 self.stdout.write(f"{name:<16} {value}")
+        if why and index is not postgres:
+            raise CommandError(f"the search service cannot be used: {why}")
         if problem:
             raise CommandError(f"the embedding model cannot be used: {problem}")

@@ -1,19 +1,22 @@
-"""The tables of vectors, one for each model; they need pgvector, and are made where that is.
+"""An index of PostgreSQL: a table of vectors for each model, made where pgvector is installed.
 
-Django's models do not know it: a project without pgvector has no such table.
+Django's models do not know them: a project without pgvector has no such table.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
-from fileproc import embedding
+import jobs
+from fileproc import embedding, wanted
 from fileproc.embedding import MINILM, Model
+from fileproc.indexing import Rows
+from fileproc.models import Content, File
 
 log = logging.getLogger("fileproc")
 TABLE = embedding.named(MINILM).table
@@ -27,6 +30,13 @@ CREATE TABLE IF NOT EXISTS {table} (
 CREATE INDEX IF NOT EXISTS {table}_near ON {table} USING hnsw (vector halfvec_cosine_ops);
 """
 _known: dict[tuple[str, str], bool] = {}
+ITERATIVE = "SET LOCAL hnsw.iterative_scan = relaxed_order"
+"""The index goes on until there are enough chunks that pass the filters."""
+
+
+def place() -> str:
+    """Return where the index is: here, as for all files before there was another one."""
+    return ""
 
 
 def exists(model: Model | None = None) -> bool:
@@ -89,21 +99,41 @@ def create() -> str:
     return ""
 
 
-def write(model: Model, owner: str, rows: Iterable[tuple[int, bytes]]) -> None:
+def send(ctx: jobs.Context, file: File, content: Content, model: Model, rows: Rows) -> str:
+    """Return that nothing is stored outside of the database."""
+    return ""
+
+
+def write(model: Model, owner: str, rows: Rows) -> None:
     """Store the vectors of chunks, in the caller's transaction.
 
     It is one statement: of a client that freezes between several of a pipeline, PostgreSQL would
     keep the transaction open, as it is not idle.
     """
-    given = list(rows)
     with connections["default"].cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {model.table} (chunk_id, owner, vector) "  # noqa: S608
             "SELECT id, %s, vector::halfvec "
             "FROM unnest(%s::bigint[], %s::text[]) AS one(id, vector) "
             "ON CONFLICT (chunk_id) DO UPDATE SET vector = excluded.vector",
-            [owner, [chunk_id for chunk_id, _ in given], [literal(v) for _, v in given]],
+            [owner, [chunk_id for chunk_id, _, _ in rows], [literal(v) for _, _, v in rows]],
         )
+
+
+def near(model: Model, vector: bytes, asked: Mapping[str, Any]) -> list[tuple[int, float]]:
+    """Return the owner's chunks that are nearest to a vector, with their similarity."""
+    given = {**asked, "vector": literal(vector)}
+    return wanted.rows(by_vector(model.table), given, ITERATIVE)
+
+
+def by_vector(table: str) -> str:
+    """Return the statement that finds the chunks of a table that are nearest to a vector."""
+    return f"""
+    SELECT v.chunk_id, 1 - (v.vector <=> %(vector)s::halfvec) AS score
+    FROM {table} v JOIN fileproc_chunk c ON c.id = v.chunk_id
+    WHERE v.owner = %(owner)s AND EXISTS ({wanted.SEEN})
+    ORDER BY v.vector <=> %(vector)s::halfvec LIMIT %(candidates)s
+    """  # noqa: S608 - nothing of a request is in it
 
 
 def delete_of(content_id: int) -> None:
