@@ -259,16 +259,21 @@ class QuotaAdmin(OwnedAdmin):
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (
             Column(_("Owner"), lambda q: q.owner),
+            Column(_("Used"), lambda q: filesizeformat(q.used), "jd-num"),
             Column(_("Bytes"), lambda q: _limit(q.bytes_limit), "jd-num"),
             Column(_("Open uploads"), lambda q: _limit(q.batches_limit), "jd-num"),
         )
 
+    def rows(self, request: HttpRequest) -> Any:
+        return quotas.with_used(super().rows(request))
+
     def facts(self, request: HttpRequest, row: Quota) -> Sequence[tuple[Any, Any]]:
+        used = quotas.usage(row.owner)
         return [
             (_("Bytes"), _limit(row.bytes_limit)),
-            (_("Used"), filesizeformat(quotas.used_bytes(row.owner))),
+            (_("Used"), filesizeformat(used.bytes_used)),
             (_("Open uploads"), _limit(row.batches_limit)),
-            (_("Open now"), quotas.open_batches(row.owner)),
+            (_("Open now"), used.open_batches),
         ]
 
     def look(self, row: Quota) -> str:

@@ -55,11 +55,16 @@ def dashboard(request: HttpRequest, asked: Query[Owned]) -> Any:
     ended = numbers["ready"] + numbers["failed"]
     letters = DeadLetter.objects.filter(state="open", tenant=owner, kind__startswith="fileproc.")
     open_now = [BatchStatus.PENDING_UPLOAD, BatchStatus.ACTIVE]
+    used = quotas.usage(owner)
     return {
         "statusDistribution": _distribution(owner),
         "activeBatches": Batch.objects.filter(owner=owner, status__in=open_now).count(),
         "dlqDepth": letters.count(), "stuckFiles": upkeep.stuck().filter(owner=owner).count(),
-        "bytesUsed": quotas.used_bytes(owner),
+        "bytesUsed": used.bytes_used,
+        "quota": {
+            "bytesUsed": used.bytes_used, "bytesLimit": used.bytes_limit,
+            "openBatches": used.open_batches, "openBatchesLimit": used.batches_limit,
+        },
         "recentErrors": [{"fileId": str(f.pk), "error": f.error_code} for f in errors],
         "metrics": {
             "averageProcessingTime": numbers["took"] and numbers["took"].total_seconds(),

@@ -53,6 +53,15 @@ class OrphansOut(Schema):
     files: list[UUID]
 
 
+class QuotaOut(Schema):
+    """What the owner uses, and may use."""
+
+    bytesUsed: int
+    bytesLimit: int
+    openBatches: int
+    openBatchesLimit: int
+
+
 class DashboardOut(Schema):
     """How things go."""
 
@@ -61,5 +70,6 @@ class DashboardOut(Schema):
     dlqDepth: int
     stuckFiles: int
     bytesUsed: int
+    quota: QuotaOut
     recentErrors: list[dict[str, Any]]
     metrics: dict[str, Any]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack
@@ -19,6 +21,8 @@ from jobs.api.problem import Problem
 from jobs.blobs import base, local
 from jobs.blobs.local import LocalStore
 
+log = logging.getLogger("jobs.blobs")
+FULL = (errno.ENOSPC, errno.EDQUOT)
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 
 
@@ -57,6 +61,13 @@ def _take(
         raise Problem(409, "exists", "the blob has been uploaded before") from None
     except local.Mismatch:
         raise Problem(400, "checksum-mismatch", "the content is not the announced one") from None
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        log.error("the disk of the blobs is full: %s", error.strerror)
+        raise Problem(
+            507, "storage-full", "there is no room for the file; try again later"
+        ) from None
     return HttpResponse(headers={"ETag": f'"{made.etag}"'})
 
 

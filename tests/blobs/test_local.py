@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
@@ -319,6 +320,23 @@ def test_a_write_that_fails_leaves_nothing(local: LocalStore) -> None:
     with pytest.raises(OSError, match="full"):
         local.receive(KEY, pieces())
     assert every_file(local) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_507_and_leaves_nothing(
+    local: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    upload = local.put_url(KEY, size=len(BODY))
+
+    def full(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        refused = put(upload)
+    assert (refused.status_code, refused.json()["code"]) == (507, "storage-full")
+    assert every_file(local) == []
+    assert put(upload).status_code == 200
 
 
 def test_what_a_killed_process_left_goes(local: LocalStore) -> None:
