@@ -141,7 +141,7 @@ class _Demo:
         self._looked = 0.0
         self._code: int | None = None
         self._queues = sorted({queue for act in self._acts for queue in act.queues})
-        self._shaky = sorted({queue for act in self._acts if act.kills for queue in act.queues})
+        self._shaky = sorted({tuple(sorted(act.queues)) for act in self._acts if act.kills})
         self._foreman = Foreman(self._programs(where), self._log)
 
     def _programs(self, where: str) -> list[Program]:
@@ -151,13 +151,14 @@ class _Demo:
             manage("worker 2", "jobs", "worker", "--concurrency=8", f"--queues={FLOW}"),
             manage("worker 3", "jobs", "worker", f"--queues={SPARE_QUEUE}"),
         ]
-        steady = [queue for queue in self._queues if queue not in self._shaky]
+        shaken = {queue for queues in self._shaky for queue in queues}
+        steady = [queue for queue in self._queues if queue not in shaken]
         for group in declared().values():
             mine = {queue for queue, _weight in group.queues}
             if mine & set(steady):
                 steady = [queue for queue in steady if queue not in mine]
                 workers.append(manage(group.name, "jobs", "worker", f"--group={group.name}"))
-        for number, queues in enumerate(filter(None, (steady, self._shaky)), 4):
+        for number, queues in enumerate(filter(None, (steady, *self._shaky)), 4):
             some = f"--queues={','.join(queues)}"
             workers.append(manage(f"worker {number}", "jobs", "worker", "--concurrency=4", some))
         return [

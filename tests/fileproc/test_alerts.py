@@ -1,7 +1,8 @@
-"""The alerts of the app ask for metrics that there are, with labels that they have."""
+"""The alerts and the dashboard of the app ask for metrics that there are, with their labels."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import pytest
 import yaml
 
 from fileproc import metrics
+from fileproc.payloads import KINDS
 from jobs.metrics import page
+from jobs.metrics.declare import declared
+from jobs.metrics.names import METRICS
+from jobs.models import Job
 from tests.fileproc import documents
 from tests.fileproc.conftest import process, upload
 
@@ -38,6 +43,36 @@ def test_what_they_ask_for_is_measured() -> None:
     for expression in rules().values():
         for name in re.findall(r"(\w+_total)\{", expression):
             assert f"# TYPE {name} counter" in shown or f"# HELP {name} " in shown, name
+
+
+def test_the_dashboard_asks_for_what_is_measured() -> None:
+    board = json.loads((ROOT / "docs" / "monitoring" / "documents.json").read_text())
+    labels = {one.name: set(one.spec.labels) for one in declared()}
+    labels |= {name: set(one.labels) for one in METRICS for name in one.series}
+    labels |= {f"{one.name}_bucket": set(one.spec.labels) for one in declared()}
+    for name in [name for name in labels if name.endswith("_bucket")]:
+        labels[name] |= {"le"}
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    for expression in asked:
+        for by in re.findall(r"by \(([^)]+)\)", expression):
+            [name, *_] = re.findall(r"((?:fileproc|jobs?)_\w+)", expression.partition(by)[2])
+            assert set(by.split(", ")) <= labels[name], expression
+        for name, inner in re.findall(r"((?:fileproc|jobs?)_\w+)(?:\{([^}]*)\})?", expression):
+            assert set(re.findall(r'(\w+)=~?"', inner)) <= labels[name], expression
+    own = {one.name for one in declared() if one.name.startswith("fileproc_")}
+    assert {name for name in own if name not in " ".join(asked)} == set()
+
+
+@pytest.mark.django_db
+def test_the_queries_find_failures_by_code_and_by_upload(caplog: pytest.LogCaptureFixture) -> None:
+    [bad] = upload(("bad.pdf", b"%PDF-1.7 broken"))
+    process(6)
+    [line] = [r for r in caplog.records if r.name == "jobs.attempts" and r.levelname == "ERROR"]
+    text = (ROOT / "docs" / "monitoring" / "log-queries.yml").read_text()
+    [pattern] = re.findall(r'regexp "(.+?)"', text)
+    found = re.search(pattern, line.getMessage())
+    assert found is not None and found["code"] == "DAMAGED"
+    assert {row.correlation_id for row in Job.objects.filter(kind__in=KINDS)} == {str(bad.batch_id)}
 
 
 @pytest.mark.django_db(transaction=True)

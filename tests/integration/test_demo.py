@@ -46,6 +46,7 @@ def test_the_demo_runs_through(fleet: Fleet) -> None:
     assert f"{shown} of {shown} as they should" in told
     assert "no invariants violated" in told
     assert re.search(r"an email without an answer +SENT_ATTEMPT \(in doubt\) .* as it should", told)
+    assert re.search(r"whose worker is killed .* 1 worker killed +as it should", told)
     assert "Password" not in told and "jd_live_" not in told
     assert fleet.value("SELECT count(*) FROM jobs_apikey WHERE revoked_at IS NULL") == 0
     assert fleet.value("SELECT count(*) FROM jobs_lease WHERE dead_at IS NULL") == 0
