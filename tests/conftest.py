@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 
 from jobs.engine import marks, pushes
 from jobs.engine.outage import outage
+from tests import flushing
 
 # An example may take long on a busy machine. The gate repeats its examples from run to run, so
 # that it judges the change before it; whoever runs the tests by hand looks at new ones each time.
@@ -71,6 +72,11 @@ def django_db_modify_db_settings(django_db_blocker: DjangoDbBlocker) -> Iterator
             drop_abandoned()
     connection.settings_dict["TEST"]["NAME"] = f"{PREFIX}{os.getpid()}"
     yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_flush() -> None:
+    flushing.install()
 
 
 @pytest.fixture(scope="session")
