@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
+import jobs
 from config.standins.trading import Account, Binance, Coinbase, Vendor, new_account
 from config.standins.trading.logins import CLIENT_ID, CLIENT_SECRET
 from config.standins.trading.vendor import KEY as VENDOR_KEY
 from tests.trading.factories import AI_KEY, AI_SECRET, linked
+from trading import limits
 from trading.models import BrokerConnection
 
 
@@ -21,10 +23,17 @@ def standin() -> Iterator[Coinbase]:
 
 
 @pytest.fixture
-def venue(standin: Coinbase, live_server: Any, settings: Any) -> Iterator[Coinbase]:
+def venue(
+    standin: Coinbase, live_server: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Coinbase]:
     """The venue and the AI service of the project, both over real HTTP, and an empty cache."""
     standin.reset()
     cache.clear()
+    # At their own rates tests would spend most of their time asleep, above all where the clock of
+    # the meters stands still.
+    for name in ("public", "ai"):
+        wide = jobs.meter(f"trading:{name}:wide", "10000/s", burst=10_000)
+        monkeypatch.setattr(limits, name, wide)
     settings.JOBS = {**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8", "localhost"]}
     settings.TRADING = {
         "COINBASE_URL": standin.url, "AI_BASE_URL": f"{live_server.url}/ai",

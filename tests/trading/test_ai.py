@@ -177,8 +177,7 @@ def test_in_an_outage_jobs_wait_without_losing_attempts(
 def test_an_outage_of_an_hour_kills_none_of_fifty_jobs(
     venue: Coinbase, link: BrokerConnection, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Under a stopped clock a full meter never empties.
-    wide, taken = jobs.meter("trading:ai:wide", "1000/s", burst=1000), []
+    wide, taken = limits.ai, []
 
     class Counted:
         def take(self) -> None:

@@ -30,6 +30,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["numpy", "jwt"])
 def test_without_the_extra_nothing_of_it_is_imported(missing: str) -> None:
     environment = {

@@ -95,7 +95,8 @@ class Arrivals(TestCase):
     @pytest.fixture(autouse=True)
     def _desk(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         # The clock of the meter is real, and so many requests are more than a venue allows.
-        monkeypatch.setattr(limits, "public", jobs.meter("trading:wide", "1000/s", burst=1000))
+        wide = jobs.meter("trading:public:wide", "10000/s", burst=10_000)
+        monkeypatch.setattr(limits, "public", wide)
         self.market = Scaled()
         self.venue = Coinbase(self.market).start()
         settings.JOBS = {**settings.JOBS, "HTTP_ALLOW": ["127.0.0.0/8"]}
@@ -145,14 +146,14 @@ class Arrivals(TestCase):
             assert found["weeks"] == self.wanted["weeks"]
 
     @given(SCRIPTS, st.integers(1, 9), st.integers(-3, 6))
-    @patient(max_examples=8)
+    @patient(max_examples=5)
     def test_any_arrival_gives_the_same_trades_and_labels(
         self, script: Any, batch: int, power: int
     ) -> None:
         self.check(script, batch, power)
 
     @given(SCRIPTS, st.integers(1, 9))
-    @patient(max_examples=8)
+    @patient(max_examples=3)
     def test_any_arrival_gives_the_same_profit(self, script: Any, batch: int) -> None:
         self.check(script, batch, 0)
 
