@@ -1,5 +1,6 @@
 """Run a management command; what the environment lacks is one line, not a traceback."""
 
+import gc
 import os
 import traceback
 
@@ -7,6 +8,8 @@ from config.environment import fail
 
 
 def run(arguments: list[str]) -> None:
+    # What is imported stays: looking for garbage in it takes a sixth of the time of a start.
+    gc.set_threshold(20_000, 20, 20)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from django.core.management import execute_from_command_line
 

@@ -1,3 +1,4 @@
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -43,7 +44,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not in modules and collected tests, which stay to the end."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()
     if redis.VERSION < (6,):  # does not close a unix socket to which it could not connect
         unclosed = "ignore:unclosed <socket.socket fd=.*, family=1, type=1:ResourceWarning"
         config.addinivalue_line("filterwarnings", unclosed)
