@@ -100,6 +100,7 @@ class BatchAdmin(OwnedAdmin):
         return [
             (_("Owner"), row.owner), (_("Documents"), _progress(row)),
             *((label, n) for label, n in counts if n), (_("Revision"), row.revision),
+            (_("Text of pictures"), _("recognised") if row.with_ocr else _("not recognised")),
             (_("Created"), components.time_tag(row.created_at)),
             (_("Expires"), components.time_tag(row.expires_at)),
             (_("All of them"), format_html('<a href="{}">{}</a>', documents, _("Documents"))),

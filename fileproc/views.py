@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_GET
 
-from fileproc import config, extraction
+from fileproc import config, extraction, ocr
 from fileproc.models import FileStatus
 from fileproc.permissions import owner_of_user
 from jobs import blobs
@@ -30,6 +30,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "owner": owner_of_user(request.user.pk),
         "endings": sorted(extraction.ENDINGS),
         "states": FileStatus.choices,
+        "has_ocr": ocr.is_installed(),
         "most": config.settings().FILE_BYTES,
     }
     answer = render(request, "fileproc/page.html", shown)

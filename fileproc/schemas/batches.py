@@ -111,6 +111,7 @@ class BatchOut(Schema):
     language: str
     chunkSize: int | None
     chunkOverlap: int | None
+    ocr: bool
     metadata: dict[str, Any]
     createdAt: datetime
     expiresAt: datetime
@@ -164,7 +165,7 @@ def of_batch(batch: Batch) -> dict[str, Any]:
             "failed",
         )},
         "language": batch.language, "chunkSize": batch.chunk_tokens,
-        "chunkOverlap": batch.chunk_overlap,
+        "chunkOverlap": batch.chunk_overlap, "ocr": batch.with_ocr,
         "metadata": batch.metadata, "createdAt": batch.created_at,
         "expiresAt": batch.expires_at, "completedAt": batch.completed_at,
     }  # fmt: skip

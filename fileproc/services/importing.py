@@ -30,10 +30,12 @@ def upload(
     by: str,
     retry_failed: bool = False,
     replace: bool = False,
+    with_ocr: bool = True,
 ) -> Iterator[Step]:
     """Upload what is new in a source, in batches; what is there already stays.
 
-    ``replace`` lets files that have changed take the place of those uploaded before.
+    ``replace`` lets files that have changed take the place of those uploaded before. Without
+    ``with_ocr``, the text of pictures is not recognised.
     """
     some: list[Item] = []
     for item in items:
@@ -48,10 +50,10 @@ def upload(
             item = dataclasses.replace(item, announced=announced)
         some.append(item)
         if len(some) == config.FILES_LIMIT:
-            yield from _send(owner, some, by)
+            yield from _send(owner, some, by, with_ocr)
             some = []
     if some:
-        yield from _send(owner, some, by)
+        yield from _send(owner, some, by, with_ocr)
 
 
 def _known(owner: str, one: announcing.Announced) -> File | None:
@@ -79,9 +81,11 @@ def _old(owner: str, label: str, file: File, by: str, retry_failed: bool) -> Ste
     return Step(label, "retried")
 
 
-def _send(owner: str, some: list[Item], by: str) -> Iterator[Step]:
+def _send(owner: str, some: list[Item], by: str, with_ocr: bool) -> Iterator[Step]:
     announced = [item.announced for item in some]
-    batch, made, _ = batches.create_from(owner, announced, skip_duplicate_check=True)
+    batch, made, _ = batches.create_from(
+        owner, announced, skip_duplicate_check=True, options=batches.Options(with_ocr=with_ocr)
+    )
     store, sent = blobs.store(), {}
     for item, one in zip(some, made, strict=True):
         if one.file is None:

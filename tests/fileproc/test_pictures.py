@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
 from PIL import Image
 
 from fileproc import extraction, ocr, pipeline_version
@@ -14,6 +17,7 @@ from fileproc.errors import FileError
 from fileproc.models import Batch, Stage
 from fileproc.services import announcing, batches, reprocessing, search
 from tests.fileproc import documents
+from tests.fileproc.caller import user
 from tests.fileproc.conftest import process, upload
 from tests.fileproc.test_corpus import Attempt
 
@@ -190,3 +194,28 @@ def test_a_picture_may_be_smaller_than_other_files_only() -> None:
         "user:1", [announcing.Announced("a.png", 10)], options=batches.Options(with_ocr=False)
     )
     assert not batch.with_ocr
+
+
+@pytest.mark.django_db
+def test_recognition_is_switched_by_api_page_and_command_and_shown_in_the_admin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = user()
+    made = ana("POST", "/batches", {"fileCount": 1, "ocr": False}).data
+    assert made["ocr"] is False
+    assert ana("GET", f"/batches/{made['batchId']}").data["ocr"] is False
+    assert ana("POST", "/batches", {"fileCount": 1}).data["ocr"] is True
+    for is_installed in (True, False):
+        monkeypatch.setattr(ocr, "is_installed", lambda answer=is_installed: answer)
+        page = ana.client.get("/uploads/").content.decode()
+        assert ('id="ocr" type="checkbox" checked' in page) is is_installed
+    (tmp_path / "dog.png").write_bytes(documents.picture(SIGN))
+    call_command(
+        "fileproc", "upload", str(tmp_path), "--owner=acme", "--no-ocr", stdout=io.StringIO()
+    )
+    batch = Batch.objects.get(owner="acme")
+    assert not batch.with_ocr
+    root = Client()
+    root.force_login(User.objects.create_superuser("root"))
+    shown = root.get(f"/admin/fileproc/batch/{batch.pk}/change/").content.decode()
+    assert "not recognised" in shown

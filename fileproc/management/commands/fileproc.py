@@ -36,6 +36,9 @@ class Command(BaseCommand):
             "--replace", action="store_true",
             help="let files that have changed take the place of those uploaded before",
         )  # fmt: skip
+        add.add_argument(
+            "--no-ocr", action="store_true", help="do not recognise the text of pictures and scans"
+        )
         add.add_argument("--wait", action="store_true", help="wait until every file has ended")
         commands.add_parser("status", help="say how many files are where, and what failed")
         find = commands.add_parser("search", help="search by words and by meaning")
@@ -69,7 +72,7 @@ class Command(BaseCommand):
         try:
             for step in importing.upload(
                 owner, self._items(options["path"]), by=by, retry_failed=options["retry_failed"],
-                replace=options["replace"],
+                replace=options["replace"], with_ocr=not options["no_ocr"],
             ):  # fmt: skip
                 counted[step.result] += 1
                 if step.reason and not options["json"]:

@@ -80,6 +80,8 @@ for (const id of ["folder", "files"]) {
 
 /* ---- sending: in batches of 500, going on where an earlier visit was broken off */
 
+const withOcr = () => $("ocr")?.checked ?? true
+
 const key = (path, name, size, modified) => [path, name, size, modified].join("\n")
 
 async function known() {
@@ -146,7 +148,7 @@ async function sendNow(found) {
   for (let start = 0; start < fresh.length; start += MANIFEST) {
     const some = fresh.slice(start, start + MANIFEST)
     const made = await call("POST", "batches", {
-      skipDuplicateCheck: true,
+      skipDuplicateCheck: true, ocr: withOcr(),
       files: some.map(({ file, path }, n) => ({
         tempId: String(n), fileName: file.name, sizeBytes: file.size, path,
         lastModified: String(file.lastModified),
@@ -195,7 +197,7 @@ function replace(old) {
     const file = chooser.files[0]
     queue = queue.then(async () => {
       const made = await call("POST", "batches", {
-        skipDuplicateCheck: true,
+        skipDuplicateCheck: true, ocr: withOcr(),
         files: [{
           fileName: file.name, sizeBytes: file.size, lastModified: String(file.lastModified),
           replaceFileId: old.fileId,
