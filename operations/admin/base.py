@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from jobs.admin import Button, PlainAdmin, Tab, principal
 from operations.permissions import within
@@ -25,6 +27,16 @@ class OfAgents(PlainAdmin):
 
     def rows(self, request: HttpRequest) -> Any:
         return within(principal(request), super().rows(request))
+
+    def operation_link(self, id: Any) -> Any:
+        """Return a link to the page of an operation."""
+        url = reverse(f"{self.admin_site.name}:operations_operation_change", args=[id])
+        return format_html('<a class="jd-mono" href="{}">{}</a>', url, id)
+
+    def agent_link(self, agent: str) -> Any:
+        """Return a link to the page of an agent."""
+        url = reverse(f"{self.admin_site.name}:operations_agent_change", args=[agent])
+        return format_html('<a href="{}">{}</a>', url, agent)
 
     def facts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, Any]]:
         return [(column.label, column.draw(row)) for column in self.columns(request)[1:]]

@@ -41,7 +41,10 @@ class DocumentAdmin(OfAgents):
     def facts(self, request: HttpRequest, row: Any) -> Sequence[Any]:
         url = reverse(f"{self.admin_site.name}:operations_document_download", args=[row.pk])
         link = format_html('<a href="{}">{}</a>', url, _("Download"))
-        return [*super().facts(request, row), (_("Document"), link)]
+        return [
+            *super().facts(request, row), (_("Document"), link),
+            (_("Operation"), self.operation_link(row.pk), True),
+        ]  # fmt: skip
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.download)

@@ -20,7 +20,7 @@ class MirrorAdmin(OfAgents):
     """Rows of the mirror."""
 
     view_permission = VIEW_MIRROR
-    order = ("key",)
+    order = ("key", "id")
     search = "key"
     search_words = gettext_lazy("A whole key")
     tabs = (Tab("deleted", pgettext_lazy("count", "deleted"), {"deleted_at__isnull": False}),)
@@ -41,6 +41,9 @@ class MirrorAdmin(OfAgents):
             Column(_("Agent"), lambda row: row.agent_id),
             Column(_("Changed"), moment("changed_at"), "jd-quiet"),
         )
+
+    def told(self, row: Any) -> Any:
+        return _("The ERP has it no more.") if row.deleted_at else ""
 
     def parts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, str]]:
         lines = "\n".join(f"{name}: {value}" for name, value in row.values.items())

@@ -71,10 +71,9 @@ class OperationAdmin(OfAgents):
         if job:
             url = reverse(f"{site}:jobs_job_change", args=[row.pk])
             link = format_html('<a class="jd-mono" href="{}">{}</a>', url, row.pk)
-        agent = reverse(f"{site}:operations_agent_change", args=[row.agent_id])
         found = [
             *(fact for fact in super().facts(request, row) if fact[0] != _("Agent")),
-            (_("Agent"), format_html('<a href="{}">{}</a>', agent, row.agent_id)),
+            (_("Agent"), self.agent_link(row.agent_id)),
             (_("Asked by"), row.asked_by),
             (_("Job, and reference in the ERP"), link, True),
         ]

@@ -20,7 +20,8 @@ RUN_LOOKS = {
     "running": "running", "done": "succeeded", "held": "in_doubt", "allowed": "succeeded",
     "rejected": "cancelled", "replaced": "cancelled", "failed": "failed",
 }  # fmt: skip
-HELD_SHOWN = 200
+HELD_SHOWN, HELD_NAMED = 1000, 10
+"""Rows that the page of a run shows, and those that the page which asks names."""
 
 
 def badge(row: SyncRun) -> Any:
@@ -39,10 +40,18 @@ def _allow(request: HttpRequest, row: SyncRun, given: dict[str, Any]) -> str:
     return _("Rows that were deleted: %(count)s") % {"count": count}
 
 
+def shown(lines: Sequence[str], total: int, most: int, between: str = "\n") -> str:
+    """Return the first of the lines, and how many more there are."""
+    more = total - len(lines[:most])
+    said = [_("and %(count)s more") % {"count": more}] if more > 0 else []
+    return between.join([*lines[:most], *said])
+
+
 ACTS = (
     Act("allow", gettext_lazy("Delete these rows…"), _allow, _not_held, tone="danger",
         verb="syncrun.allow", consequences=lambda r, run: [
             _("Rows of the mirror that are deleted: %(count)s") % {"count": len(run.held)},
+            shown(run.held, len(run.held), HELD_NAMED, ", "),
             _("Rows that have changed since are kept."),
         ]),
     Act("reject", gettext_lazy("Keep these rows…"), forbidden=_not_held, tone="primary",
@@ -81,13 +90,36 @@ class SyncRunAdmin(OfAgents):
             Column(_("Started"), moment("started_at"), "jd-quiet"),
         )
 
+    def page_data(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {**super().page_data(request, row), "title": str(row)}
+
+    def facts(self, request: HttpRequest, row: Any) -> Sequence[Any]:
+        return [
+            *(fact for fact in super().facts(request, row) if fact[0] != _("Agent")),
+            (_("Agent"), self.agent_link(row.agent_id)),
+            (_("Operation"), self.operation_link(row.pk), True),
+        ]
+
     def parts(self, request: HttpRequest, row: Any) -> Sequence[tuple[Any, str]]:
-        rejected = "\n".join(f"{number}: {', '.join(names)}" for number, names in row.rejected)
-        held = "\n".join(row.held[:HELD_SHOWN])
-        found = [(_("Rejected rows"), rejected)] if rejected else []
-        return [*found, (_("Deletions that are held"), held)] if held else found
+        rejected = shown(
+            [f"{number}: {', '.join(names)}" for number, names in row.rejected],
+            row.rejected_count, len(row.rejected),
+        )  # fmt: skip
+        held = shown(row.held, len(row.held), HELD_SHOWN)
+        return [
+            (_("Rejected rows, and their invalid columns"), rejected),
+            (_("Deletions that are held"), held),
+        ]
 
     def told(self, row: Any) -> Any:
         if row.outcome != Outcome.HELD:
             return ""
-        return _("It would delete %(count)s rows: a person decides.") % {"count": len(row.held)}
+        if not row.processed:
+            return _(
+                "The export had no rows, and it would delete all %(count)s: delete them, keep them,"
+                " or wait for a newer complete run, which replaces this question."
+            ) % {"count": len(row.held)}
+        return _(
+            "The export had %(rows)s rows, and it would delete %(count)s: delete them, keep them,"
+            " or wait for a newer complete run, which replaces this question."
+        ) % {"count": len(row.held), "rows": row.processed}

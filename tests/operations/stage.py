@@ -10,13 +10,18 @@ import django
 
 
 def answer(request: dict[str, Any]) -> Any:
-    """Carry out ``ask``, or a verb on an operation or an agent."""
+    """Carry out ``ask``, or a verb on an operation or an agent; create the user ``staff``."""
     from operations import verbs
     from operations.errors import Refused
     from operations.models import Agent
     from tests.operations import factories
 
     try:
+        if "staff" in request:
+            from django.contrib.auth.models import User
+
+            User.objects.filter(username=request["staff"]).delete()
+            return User.objects.create_superuser(request["staff"], password=request["password"]).pk
         if "ask" in request:
             made = []
             for agent, type, data in request["ask"]:

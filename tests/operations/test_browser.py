@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from pytest_django import DjangoDbBlocker
 
 from config.standins.erp.server import Erp
@@ -16,7 +16,10 @@ from jobs.models import Audit, Effect
 from operations.models import Agent, Operation, Outcome, Phase, SyncRun
 from tests.browser.conftest import Site, browser
 from tests.browser.looking import check, complaints, filled, looker, marked, violations, visitor
+from tests.operations.factories import order
 from tests.operations.filling import DIFFERING, NAMES, fill, screens
+from tests.operations.front import REASON, WAIT, Front
+from tests.operations.office import Office
 
 __all__ = ["browser", "looker", "visitor"]  # fixtures
 pytestmark = [pytest.mark.browser, pytest.mark.django_db]
@@ -145,3 +148,149 @@ def test_an_agent_is_created_and_paused(page: Page, site: Site) -> None:
     assert page.get_by_role("link", name="Pause…").count() == 0
     made = Agent.objects.get(pk="dora")
     assert (made.tenant, made.erp_login) == ("agent:dora", "dora")
+
+
+@pytest.fixture
+def front(browser: Browser, office: Office) -> Iterator[Front]:
+    """The pages on a server of their own, with workers that call the ERP."""
+    office.settings |= {"BREAKER_THRESHOLD": 1, "BREAKER_OPEN_FOR": 5}
+    office.dispatcher()
+    office.worker()
+    office.worker("erp-sync")
+    found = Front(office, browser)
+    yield found
+    found.close()
+
+
+def test_the_board_follows_what_happens_and_keeps_its_rows_in_place(front: Front) -> None:
+    office, page = front.office, front.page
+    for agent in ("ada", "bea", "cleo"):
+        office.do("create_agent", agent, agent, "secret")
+    office.erp.slow = 10.0
+    front.board()
+    order_of = page.locator("tr[data-jd-row] th a")
+    assert order_of.all_inner_texts() == ["ada", "bea", "cleo"]
+    # What happens to another agent does not move the row under the pointer.
+    stop = front.line("ada").get_by_role("link", name="Stop all…")
+    stop.hover()
+    where = stop.bounding_box()
+    office.erp.script("cleo", "slow_export")
+    office.do("sync_now", "cleo", "sync-customers")
+    expect(front.line("cleo")).to_contain_text("sync-customers", timeout=WAIT)
+    assert order_of.all_inner_texts() == ["ada", "bea", "cleo"]
+    assert stop.bounding_box() == where
+    # It comes to its place when the pointer has left, and the keyboard stays where it was.
+    stop.focus()
+    page.mouse.move(0, 0)
+    expect(order_of).to_have_text(["cleo", "ada", "bea"], timeout=WAIT)
+    expect(front.line("ada").get_by_role("link", name="Stop all…")).to_be_focused()
+    # By keyboard alone: to the first row, on to its button, and back to the board.
+    expect(front.line("cleo").get_by_role("link", name="Stop sync-customers")).to_be_visible()
+    page.keyboard.press("j")
+    expect(order_of.first).to_be_focused()
+    front.tab_to("Stop…")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/do/cancel/")
+    page.get_by_label("Reason").focus()
+    page.keyboard.type(REASON)
+    front.tab_to("Cancel")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/do/" not in url)
+    front.board()
+    expect(front.line("cleo").locator("td").nth(1)).to_have_text("—", timeout=WAIT)
+    assert front.complaints == []
+
+
+def test_all_that_people_come_for(front: Front) -> None:
+    """The nine purposes of the app, one after the other."""
+    office, page, erp = front.office, front.page, front.office.erp
+    erp.slow = 2.0
+    # An agent is created and its login tested.
+    front.open("agent/")
+    front.press("New agent…", Key="ada", Login_of_the_ERP="ada", Password="secret")
+    front.press("Test the login…")
+    front.board()
+    expect(front.line("ada")).to_contain_text("accepted", timeout=WAIT)
+    # Two clicks make one order, which is followed to its number.
+    answers = front.send("ada", "submit-order", order("P-1"), times=2)
+    assert sorted(answer["deduplicated"] for answer in answers) == [False, True]
+    [id] = {answer["jobId"] for answer in answers}
+    front.await_words(id, "completed", "4711")
+    assert office.orders == 1
+    # A sync steps aside for an order, and continues; the board shows who runs and who waits.
+    erp.script("ada", "slow_export")
+    front.open("agent/ada/change/")
+    front.press("Sync now…", {"Sync": "sync-customers"})
+    front.board()
+    expect(front.line("ada")).to_contain_text("sync-customers", timeout=WAIT)
+    expect(front.line("ada").get_by_text("Stop…")).to_be_visible()
+    front.await_words(front.ask("ada", "submit-order", order("P-2")), "completed", "4712")
+    front.open("syncrun/")
+    page.locator("[data-jd-row] th a").first.click()
+    front.await_words(page.url.split("/")[-3], "completed", "preempted")
+    assert office.overlaps() == []
+    # The mirror is read, and a delivery note downloaded.
+    front.open("customer/")
+    page.get_by_role("link", name="C-0001", exact=True).click()
+    expect(page.locator(".jd")).to_contain_text("Customer 1")
+    note = front.ask("ada", "download-ddt-pdf", {"orderId": "4711", "ddtNumber": "D-4711"})
+    front.await_words(note, "completed")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.path().read_bytes().startswith(b"%PDF-")
+    # While the agent is paused, work waits; some is cancelled, and was not saved.
+    front.open("agent/ada/change/")
+    front.press("Pause…")
+    waiting = front.ask("ada", "submit-order", order("P-3"))
+    front.await_words(waiting, "queued", "paused")
+    front.press("Cancel…")
+    front.await_words(waiting, "cancelled")
+    other = front.ask("ada", "submit-order", order("P-4"))
+    front.open("agent/ada/change/")
+    front.press("Stop all…")
+    front.await_words(other, "cancelled")
+    front.open("agent/ada/change/")
+    front.press("Resume…")
+    assert office.orders == 2
+    # What has failed says that nothing was saved, and is tried again.
+    failed = front.ask("ada", "submit-order", order("P-5", customerId="C-7777"))
+    front.await_words(failed, "failed", "unknown_customer")
+    erp.book.data["customers"]["C-7777"] = dict(erp.book.data["customers"]["C-0001"])
+    front.press("Try again…")
+    front.await_words(failed, "completed", "4713")
+    # Values that differ are decided.
+    erp.script("ada", "wrong_total")
+    front.await_words(front.ask("ada", "submit-order", order("P-6")), "57.69 → 0.01")
+    front.press("Accept the ERP's values…")
+    page.reload()
+    expect(page.locator(".jd")).to_contain_text("completed", timeout=WAIT)
+    # So is a write of which nobody knows whether it happened, because the ERP cannot be searched.
+    erp.can_search = False
+    erp.script("ada", "hang_after_save")
+    doubt = front.ask("ada", "submit-order", order("P-7"))
+    office.await_call("operations", 5)
+    front.operation(doubt)
+    page.get_by_role("link", name="Cancel…").click()
+    page.get_by_label("Kill its process").check()
+    front.send_form()
+    front.await_words(doubt, "in doubt", "a person decides")
+    front.press("The ERP has it…", Number_in_the_ERP="4715")
+    erp.can_search = True
+    front.await_words(doubt, "completed", "4715")
+    # An export without rows deletes nothing until somebody has looked at the rows.
+    erp.script("ada", "empty")
+    front.open("agent/ada/change/")
+    front.press("Sync now…", {"Sync": "sync-customers"})
+    front.board()
+    front.line("ada").get_by_role("link", name="deletions").click()
+    expect(page.locator(".jd")).to_contain_text("C-0029")
+    front.press("Keep these rows…")
+    # An outage: work waits and continues by itself.
+    erp.is_down = True
+    last = front.ask("ada", "submit-order", order("P-8"))
+    front.board()
+    expect(front.line("ada")).to_contain_text("the ERP does not answer", timeout=WAIT)
+    erp.is_down = False
+    front.await_words(last, "completed", "4716")
+    assert office.orders == 6
+    assert front.complaints == []

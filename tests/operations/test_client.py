@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,10 @@ from operations.errors import (
     LoginRefused,
     SessionEnded,
 )
-from operations.models import Agent, ClientKind
+from operations.models import Agent, ClientKind, Customer
+from operations.sync import ExportInvalid
+from operations.sync.exports import read, save
+from tests.http.servers import PEM
 from tests.operations.factories import order
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +119,31 @@ def test_a_password_is_refused(erp: Erp, agent: Agent) -> None:
             found.login("wrong")
 
 
+def test_a_login_may_take_its_time_but_not_hang(erp: Erp, agent: Agent) -> None:
+    erp.slow = 0.3
+    erp.script("ada", "slow_login")
+    with clients.connect(agent) as found:
+        found.login("secret")
+        assert found.find("r-1") is None
+    erp.script("ada", "hang_login")
+    with clients.connect(agent, 1) as found, pytest.raises(ErpUnreachable):
+        found.login("secret")
+
+
+def test_nothing_is_sent_to_who_cannot_prove_to_be_the_erp(
+    tmp_path: Path, erp: Erp, agent: Agent, settings: Any
+) -> None:
+    impostor = Erp(tmp_path / "impostor", certificate=PEM)
+    impostor.start()
+    settings.OPERATIONS = {**settings.OPERATIONS, "ERP_URL": impostor.url}
+    try:
+        with clients.connect(agent) as found, pytest.raises(ErpUnreachable):
+            found.login("secret")
+        assert impostor.calls == {} and dict(impostor.attempts) == {}
+    finally:
+        impostor.stop()
+
+
 @pytest.mark.parametrize(
     ("fault", "error", "is_saved"),
     [
@@ -187,6 +217,25 @@ def test_a_document_is_a_pdf(client: clients.Client, erp: Erp) -> None:
 def test_an_export_is_streamed(client: clients.Client) -> None:
     lines = b"".join(client.export("sync-customers")).splitlines()
     assert len(lines) == 32 and b"sha256" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ("truncated", "export_truncated"),
+        ("wrong_trailer", "export_wrong_trailer"),
+        ("changed_columns", "export_columns_changed"),
+    ],
+)
+def test_an_export_that_is_not_whole_is_not_used(
+    client: clients.Client, erp: Erp, tmp_path: Path, fault: str, code: str
+) -> None:
+    erp.script("ada", fault)
+    path = tmp_path / "customers.export"
+    with pytest.raises(ExportInvalid, match=code):
+        save(client.export("sync-customers"), path, time.time())
+        list(read(path, Customer.columns, ()))
+    assert path.exists() == (fault == "changed_columns")
 
 
 def test_an_export_that_is_too_large_is_given_up(erp: Erp, agent: Agent) -> None:

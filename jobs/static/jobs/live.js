@@ -80,6 +80,30 @@
       same?.focus({ preventScroll: true });
     };
   };
+  // Rows under the pointer keep their places: each is renewed where it stands, and another order,
+  // and new rows, come when the pointer has left.
+  const POINTS = matchMedia("(hover: hover)");
+  const rowsIn = (body) => all("tr[data-jd-row]", body);
+  const nameOf = (tr) => tr.querySelector("th a[href]")?.getAttribute("href");
+  const steady = (el, fresh) => {
+    const body = POINTS.matches && el.querySelector("tbody:hover");
+    const renewed = body && fresh.querySelector("tbody");
+    const shown = renewed ? rowsIn(body) : [];
+    const names = shown.map(nameOf);
+    if (!names.length || names.includes(undefined)) return () => {};
+    const known = new Map(rowsIn(renewed).map((tr) => [nameOf(tr), tr]));
+    if (names.join() !== [...known.keys()].join()) {
+      late.add(el.id);
+      etags.delete(el.id);
+      renewed.replaceChildren(...shown.map((tr) => known.get(nameOf(tr)) ?? tr.cloneNode(true)));
+    }
+    const place = shown.findIndex((tr) => tr.matches(":hover"));
+    const top = shown[place]?.getBoundingClientRect().top;
+    return () => {
+      const moved = rowsIn(el)[place];
+      if (moved) scrollBy({ top: moved.getBoundingClientRect().top - top, behavior: "instant" });
+    };
+  };
   const pull = async (el) => {
     if (busy(el)) { late.add(el.id); return; }
     late.delete(el.id);
@@ -96,10 +120,14 @@
     const open = new Map(all("details[id]", el).map((d) => [d.id, d.open]));
     const focus = focused(el);
     const checked = all("input[name=_selected]:checked", el).map((box) => box.value);
-    el.innerHTML = html;
+    const fresh = document.createElement("template");
+    fresh.innerHTML = html;
+    const stay = steady(el, fresh.content);
+    el.replaceChildren(fresh.content);
     for (const [id, is] of open) { const d = document.getElementById(id); if (d) d.open = is; }
     for (const box of all("input[name=_selected]", el)) box.checked = checked.includes(box.value);
     focus();
+    stay();
     const words = el.querySelector("[data-jd-say]")?.dataset.jdSay;
     if (words && announcer && announcer.textContent !== words) announcer.textContent = words;
     finished = regions.every((r) => r.querySelector("[data-jd-final]"));
@@ -157,6 +185,11 @@
   };
   if (regions.length) {
     pill?.addEventListener("click", toggle);
+    root.addEventListener("pointerout", (event) => {
+      const body = event.target.closest("tbody");
+      const el = body?.closest("[data-jd-live]");
+      if (wanted() && late.has(el?.id) && !body.contains(event.relatedTarget)) refresh([el]);
+    });
     document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(timer); hush(); } else tick(); });
     addEventListener("pagehide", hush);
     addEventListener("offline", () => { hush(); if (wanted()) paint("offline"); });
