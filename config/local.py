@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from config import welcome
 from config.command import run
@@ -22,6 +23,8 @@ from jobs.errors import ConfigError
 
 AGENTS = ("ada", "bea", "service-account")
 """Two people, and the agent of what is synced once for all."""
+BY_PAGES = "bea"
+"""Works by the pages of the ERP, where a browser can be started."""
 
 
 def needs_erp() -> bool:
@@ -54,13 +57,26 @@ def erp(folder: Path) -> Iterator[str]:
 def make_agents() -> list[str]:
     """Create the agents, unless there are some; return those that are new."""
     from operations import verbs
+    from operations.clients import chromium
     from operations.models import Agent
 
     if Agent.objects.exists():
         return []
     for key in AGENTS:
-        verbs.create_agent(key, key, "secret", by="setup", reason="to try it out")
+        client: Any = "browser" if key == BY_PAGES and not chromium.problem() else "http"
+        verbs.create_agent(key, key, "secret", by="setup", reason="to try it out", client=client)
     return list(AGENTS)
+
+
+def by_pages() -> str:
+    """Return which agent works by the pages of the ERP, or why none does."""
+    from operations.clients import chromium
+    from operations.models import Agent
+
+    if Agent.objects.filter(key=BY_PAGES, client="browser").exists():
+        return f" {BY_PAGES} works by its pages, in a browser."
+    problem = chromium.problem()
+    return f" None works by its pages: {problem}." if problem else ""
 
 
 def welcome_user(url: str) -> None:
@@ -91,7 +107,7 @@ def main() -> int:
 
             make_agents()
             url = stack.enter_context(erp(data_folder() / "erp"))
-            say(f"A stand-in ERP is at {url}, with the agents {', '.join(AGENTS)}.")
+            say(f"A stand-in ERP is at {url}, with the agents {', '.join(AGENTS)}.{by_pages()}")
         if offered.is_needed():
             url = stack.enter_context(offered.serving(int(port))).url
             offered.offer(url)

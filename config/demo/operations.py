@@ -14,7 +14,8 @@ import jobs
 from config.standins.erp.server import Erp
 from jobs import demo
 from operations import payloads, verbs
-from operations.models import Agent, Operation, Phase, SyncRun
+from operations.clients import chromium
+from operations.models import Agent, ClientKind, Operation, Phase, SyncRun
 from operations.services import accept
 from operations.table import OPERATIONS
 
@@ -26,6 +27,7 @@ class OperationAct(demo.Act):
 
     queues = ("erp-write", "erp-read", "erp-sync")
     agent: ClassVar[str]
+    client: ClassVar[ClientKind] = ClientKind.HTTP
     faults: ClassVar[tuple[str, ...]] = ()
     _erp: ClassVar[Erp | None] = None
     _configured: ClassVar[override_settings | None] = None
@@ -51,7 +53,8 @@ class OperationAct(demo.Act):
 
     def begin(self) -> None:
         Agent.objects.get_or_create(
-            key=self.key, defaults={"erp_login": self.key, "password": "secret"}
+            key=self.key,
+            defaults={"erp_login": self.key, "password": "secret", "client": self.client},
         )
         if self._erp is not None:
             self._erp.script(self.key, *self.faults)
@@ -101,6 +104,18 @@ class AnOrder(OperationAct):
         [row] = self.rows()
         words = f"number {row.erp_id or 'unknown'}, once"
         return (row.phase, self.orders()) == (Phase.COMPLETED, 1), row.phase, words
+
+
+class AnOrderByPages(AnOrder):
+    """The same by the pages of the ERP."""
+
+    title = "an order by the pages of the ERP"
+    agent = "gil"
+    client = ClientKind.BROWSER
+
+
+if not chromium.problem():
+    demo.shown(AnOrderByPages)
 
 
 @demo.shown

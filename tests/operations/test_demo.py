@@ -6,21 +6,25 @@ from typing import Any
 
 import pytest
 
-from config.demo.operations import OperationAct
+from config.demo.operations import AnOrderByPages, OperationAct
 from jobs import demo
 from jobs.testing import freeze_clock, run_jobs
+from operations.clients import chromium
 
 pytestmark = pytest.mark.django_db
 TITLES = {
     "an order in the ERP", "an order whose answer is lost", "a truncated export",
     "an order behind a hanging login",
 }  # fmt: skip
-WITH_PROCESSES = {"an order during a sync", "a sync that is cancelled"}
+WITH_PROCESSES = {
+    "an order during a sync", "a sync that is cancelled", "an order by the pages of the ERP",
+}  # fmt: skip
 
 
 def test_every_scene_ends_as_it_should(settings: Any, tmp_path: Any) -> None:
     of_app = [kind("m", "") for kind in demo.of_apps() if issubclass(kind, OperationAct)]
-    assert {act.title for act in of_app} == TITLES | WITH_PROCESSES
+    by_pages = set() if not chromium.problem() else {AnOrderByPages.title}
+    assert {act.title for act in of_app} == (TITLES | WITH_PROCESSES) - by_pages
     acts = [act for act in of_app if act.title in TITLES]
     try:
         found = acts[0].prepare()

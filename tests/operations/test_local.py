@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,19 @@ def test_the_stand_in_runs_beside_and_knows_its_agents(
     with pytest.raises(httpx.ConnectError):
         httpx.post(f"{url}/login", json={}, timeout=30)
     assert local.make_agents() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_there", [True, False])
+def test_one_agent_works_by_pages_where_a_browser_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    monkeypatch.setenv("CHROMIUM", sys.executable if is_there else "/none/chromium")
+    local.make_agents()
+    clients = dict(Agent.objects.values_list("key", "client"))
+    pages = {local.BY_PAGES} if is_there else set()
+    assert {key for key, client in clients.items() if client == "browser"} == pages
+    assert ("works by its pages" if is_there else "no Chromium at /none") in local.by_pages()
 
 
 def test_an_erp_of_ones_own_has_no_stand_in(settings: Any) -> None:
