@@ -191,9 +191,10 @@ def operations(extra: str) -> dict[str, object]:
     return found
 
 
-def email(extra: str) -> dict[str, object]:
+def email(extra: str, folder: Path | None = None) -> dict[str, object]:
     """``EMAILGW``: providers by SMTP_URL (``smtp://user:password@host:port``, or ``smtps``) and
-    SES_REGION; nothing where the package of the ``extra`` is not installed."""
+    SES_REGION; without them, files in the folder. Nothing where the package of the ``extra`` is not
+    installed."""
     if find_spec(extra) is None:
         return {}
     providers: dict[str, object] = {}
@@ -209,6 +210,11 @@ def email(extra: str) -> dict[str, object]:
         providers["ses"] = {
             "BACKEND": "anymail.backends.amazon_ses.EmailBackend",
             "OPTIONS": options,
+        }
+    if folder is not None and not providers:
+        providers["files"] = {
+            "BACKEND": "django.core.mail.backends.filebased.EmailBackend",
+            "OPTIONS": {"file_path": str(folder / "mail")},
         }
     found: dict[str, object] = {"PROVIDERS": providers}
     if name := os.environ.get("EMAIL_PROVIDER", ""):

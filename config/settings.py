@@ -88,7 +88,7 @@ JOBS: dict[str, Any] = {
     **environment.protection_keys(data_folder(), make_up=DEBUG or EMBEDDED),
 }
 
-EMAILGW: dict[str, Any] = environment.email("anymail")
+EMAILGW: dict[str, Any] = environment.email("anymail", data_folder() if DEBUG else None)
 if EMAILGW:  # the extra is installed
     INSTALLED_APPS += ["anymail", "emailgw.apps.EmailgwConfig"]
 

@@ -11,6 +11,7 @@ from ninja import Field, Query, Schema, Status
 from pydantic import AwareDatetime
 
 from emailgw import queries, services
+from emailgw.config import EMAIL_JOB_CONFIG
 from emailgw.errors import Refused
 from emailgw.models import Company, EmailEvent, EmailLog, OutboxEmail
 from emailgw.permissions import companies_of
@@ -24,6 +25,7 @@ State = Literal[
     "ENQUEUED", "RECEIVED", "VALIDATED", "SENT_ATTEMPT", "SENT", "RETRY_SCHEDULED", "FAILED",
     "EXPIRED",
 ]  # fmt: skip
+DEFAULT_TTL: int = EMAIL_JOB_CONFIG.DEFAULT_TTL
 BODY_LIMIT = 2_500_000
 """Bytes of a request body: enough for 1 MiB of HTML as JSON, below Django's own limit."""
 section = Section(
@@ -38,8 +40,9 @@ section = Section(
 )
 _NAMES = {
     "externalId": "external_id", "recipientExternalId": "recipient_external_id",
-    "inDoubt": "in_doubt", "dateFrom": "since", "dateTo": "before",
+    "inDoubt": "in_doubt", "dateFrom": "since", "dateTo": "before", "batchId": "batch",
 }  # fmt: skip
+_MOMENTS = {"enqueuedAt": "enqueued_at", "processedAt": "processed_at"}
 
 
 class SendIn(In):
@@ -50,6 +53,8 @@ class SendIn(In):
     """1 is the most urgent."""
     delay: int = Field(0, json_schema_extra={"minimum": 0})
     """Milliseconds."""
+    ttl: int = Field(DEFAULT_TTL, json_schema_extra={"minimum": 1, "maximum": DEFAULT_TTL})
+    """Milliseconds after which it expires, unless it is sent by then."""
     company: UUID | None = None
     """The sending company; optional for API keys of one company."""
 
@@ -81,7 +86,10 @@ class EmailOut(Schema):
     to: str
     externalId: str | None
     tags: list[str]
+    batchId: UUID | None
     provider: str
+    messageId: str | None
+    """The provider's id of the message, once it is sent."""
     attempts: int
     inDoubt: bool
     errorCode: str
@@ -109,8 +117,6 @@ class EmailEventOut(Schema):
 class EmailDetail(EmailOut):
     """An email with its history, and what its provider has reported."""
 
-    messageId: str | None
-    """The provider's id of the message, once it is sent."""
     durationMs: int | None
     """Duration of the last attempt, once the email has ended."""
     deliveredAt: datetime | None
@@ -122,6 +128,7 @@ class Filters(Schema):
 
     status: State | None = None
     inDoubt: bool | None = None
+    batchId: UUID | None = None
     tag: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]{1,32}$")
     externalId: str | None = Field(None, min_length=1, max_length=64)
     recipientExternalId: str | None = Field(None, min_length=1, max_length=64)
@@ -131,12 +138,23 @@ class Filters(Schema):
     """Enqueued before this time."""
 
 
+class Order(Schema):
+    """The order of the list."""
+
+    sort: Literal["enqueuedAt", "processedAt"] = "enqueuedAt"
+    """`processedAt` lists only emails that have ended, the latest first."""
+
+
 class SearchIn(In, Filters):
     """Filters of the search in one company; personal values are looked up by their keyed hash."""
 
     company: UUID | None = None
     to: str | None = Field(None, min_length=1, max_length=254)
     cpfCnpj: str | None = Field(None, min_length=11, max_length=20)
+    razaoSocial: str | None = Field(None, min_length=1, max_length=150)
+    """The whole name, in upper or lower case."""
+    nome: str | None = Field(None, min_length=1, max_length=120)
+    """The whole name, in upper or lower case."""
     limit: int = Field(50, ge=1, le=200)
 
 
@@ -160,7 +178,8 @@ def email_send(request: HttpRequest, body: SendIn) -> Any:
         # A refusal rolls back the transaction of the whole request.
         made = services.accept_within(
             Company(pk=_id_of(request, body.company)), email, by=auth.who(request),
-            request_id=auth.who(request).request_id, priority=body.priority, delay=body.delay,
+            request_id=auth.who(request).request_id, priority=body.priority,
+            delay=body.delay, ttl=body.ttl,
         )  # fmt: skip
     except Refused as error:
         is_of_email = error.field in EmailRequest.model_fields
@@ -182,12 +201,16 @@ def email_list(
     request: HttpRequest,
     response: HttpResponse,
     filters: Query[Filters],
+    order: Query[Order],
     wanted: Query[paging.PageIn],
 ) -> Any:
     """List emails, newest first."""
-    asked = filters.model_dump(exclude_none=True)
+    asked = {**filters.model_dump(exclude_none=True), **order.model_dump()}
     rows = _narrowed(_seen(auth.who(request)), filters)
-    found = paging.page(request, response, rows, wanted, moment="enqueued_at", filters=asked)
+    if order.sort == "processedAt":
+        rows = rows.filter(processed_at__isnull=False)
+    moment = _MOMENTS[order.sort]
+    found = paging.page(request, response, rows, wanted, moment=moment, filters=asked)
     return {**found, "data": [_shown(row) for row in found["data"]]}
 
 
@@ -199,7 +222,7 @@ def email_list(
     keeps_answer=False,
 )
 def email_search(request: HttpRequest, body: SearchIn) -> Any:
-    """Search a company's emails by address, or by CPF or CNPJ."""
+    """Search a company's emails by address, name, CPF or CNPJ."""
     try:
         company = company_of(request, body.company)
     except Refused as error:
@@ -209,6 +232,9 @@ def email_search(request: HttpRequest, body: SearchIn) -> Any:
         rows = queries.to_address(rows, company.pk, body.to)
     if body.cpfCnpj is not None:
         rows = queries.to_document(rows, company.pk, body.cpfCnpj)
+    for column, name in (("razao_social", body.razaoSocial), ("nome", body.nome)):
+        if name is not None:
+            rows = queries.to_name(rows, company.pk, column, name)
     rows = _narrowed(rows, body)
     found = list(rows.order_by(*queries.NEWEST)[: body.limit + 1])
     return {"data": [_shown(row) for row in found[: body.limit]], "more": len(found) > body.limit}
@@ -230,9 +256,9 @@ def _detail(who: Principal, email_id: UUID, done: None = None) -> dict[str, Any]
     if row is None:
         raise problem_of(Refused("NOT_FOUND", "there is no such email"))
     history = EmailEvent.objects.filter(outbox=row).order_by("id").values("type", "at", "detail")
-    log = EmailLog.objects.filter(outbox=row).first() or EmailLog()
+    log = _log_of(row)
     return {
-        **_shown(row), "messageId": log.provider_message_id, "durationMs": log.duration_ms,
+        **_shown(row), "durationMs": log.duration_ms,
         "deliveredAt": log.delivered_at, "events": list(history),
     }  # fmt: skip
 
@@ -299,7 +325,7 @@ def _id_of(request: HttpRequest, wanted: UUID | None) -> UUID:
 
 def _seen(who: Principal) -> Any:
     companies = companies_of(who)
-    rows = OutboxEmail.objects.all()
+    rows = OutboxEmail.objects.select_related("log")
     return rows if companies is None else rows.filter(company_id__in=companies)
 
 
@@ -311,9 +337,14 @@ def _narrowed(rows: queries.Rows, filters: Filters) -> queries.Rows:
 def _shown(row: OutboxEmail) -> dict[str, Any]:
     return {
         "id": row.pk, "company": row.company_id, "status": row.status, "to": mask_email(row.to),
-        "externalId": row.external_id or None, "tags": row.tags, "provider": row.provider,
+        "externalId": row.external_id or None, "tags": row.tags, "batchId": row.batch_id,
+        "provider": row.provider, "messageId": _log_of(row).provider_message_id,
         "attempts": row.attempts, "inDoubt": row.in_doubt,
         "errorCode": row.error_code, "errorReason": row.error_reason,
         "enqueuedAt": row.enqueued_at, "processedAt": row.processed_at,
         "requestId": row.request_id,
     }  # fmt: skip
+
+
+def _log_of(row: OutboxEmail) -> EmailLog:
+    return getattr(row, "log", None) or EmailLog()

@@ -34,6 +34,8 @@ QUOTA_DELAY = EMAIL_JOB_CONFIG.BACKOFF_DELAYS[-1]
 RATE_DELAY = 1
 """Seconds to pause a provider whose rate per second is exceeded."""
 
+BURST = 3
+"""Emails that may start together after a pause."""
 KEEP_LEAST = timedelta(days=2)
 """The minimum retention: longer than idempotency keys and jobs, which depend on the row."""
 
@@ -66,6 +68,10 @@ class Settings:
     """Providers by name: ``{"smtp": {"BACKEND": …, "OPTIONS": {…}}}``."""
     PROVIDER: str = ""
     """The default provider of companies; optional if there is only one."""
+    AT_ONCE: int = 10
+    """Emails that may be sent at the same time, over all workers."""
+    PER_SECOND: int = 100
+    """Emails that a provider is handed in any second, at most."""
     SEND_TIMEOUT: float = 30.0
     """Timeout in seconds of each step of the dialogue with a provider."""
     BREAKER_THRESHOLD: int = 5
@@ -124,6 +130,12 @@ def _problems(s: Settings) -> list[str]:
             found.append(f"EMAILGW['PROVIDERS'][{name!r}] may have {sorted(_PROVIDER_KEYS)} only")
     if s.PROVIDER and s.PROVIDER not in s.PROVIDERS:
         found.append(f"EMAILGW['PROVIDER'] is {s.PROVIDER!r}, which is not in PROVIDERS")
+    for name in ("AT_ONCE", "PER_SECOND"):
+        value = getattr(s, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            return [f"EMAILGW[{name!r}] must be a whole number above zero"]
+    if s.PER_SECOND <= s.AT_ONCE + BURST:
+        found.append(f"EMAILGW['PER_SECOND'] must be more than AT_ONCE + {BURST}")
     for name in ("SEND_TIMEOUT", "BREAKER_OPEN_FOR", "BREAKER_THRESHOLD"):
         value = getattr(s, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:

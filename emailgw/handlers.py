@@ -6,14 +6,13 @@ from datetime import timedelta
 
 import jobs
 from emailgw import callbacks, pipeline, retention
-from emailgw.config import EMAIL_JOB_CONFIG, TTL, settings
+from emailgw.config import BURST, EMAIL_JOB_CONFIG, TTL, settings
 from emailgw.payloads import EmailSendJobData
 from jobs.retention import Keep, sweeper
 
-AT_ONCE = 10
-RATE = jobs.limits.Rate(per_second=87, burst=3)
-"""At most 100 in any second, wherever it begins: 87 that start in it, a burst of 3, and the 10 that
-may already be running."""
+_SETTINGS = settings()
+# In any second, wherever it begins: those that start in it, a burst, and those already running.
+RATE = jobs.limits.Rate(per_second=_SETTINGS.PER_SECOND - BURST - _SETTINGS.AT_ONCE, burst=BURST)
 _DELETE_AT_ONCE = timedelta(0)
 _DLQ = Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CONFIG.DLQ_LIMIT)
 
@@ -25,12 +24,12 @@ _DLQ = Keep(timedelta(milliseconds=EMAIL_JOB_CONFIG.DLQ_TTL), last=EMAIL_JOB_CON
     backoff=jobs.Delays(*EMAIL_JOB_CONFIG.BACKOFF_DELAYS[:-1], jitter="none"),
     timeout=120,
     expires=TTL,
-    concurrency=AT_ONCE,
+    concurrency=_SETTINGS.AT_ONCE,
     per_key=jobs.Limit(rate=RATE),
     replayable=False,
     internal=True,
-    keep_completed=_DELETE_AT_ONCE if settings().REMOVE_ON_COMPLETE else None,
-    keep_failed=_DELETE_AT_ONCE if settings().REMOVE_ON_FAIL else _DLQ,
+    keep_completed=_DELETE_AT_ONCE if _SETTINGS.REMOVE_ON_COMPLETE else None,
+    keep_failed=_DELETE_AT_ONCE if _SETTINGS.REMOVE_ON_FAIL else _DLQ,
     dead_letter_retention=_DLQ,
 )
 def send_email(ctx: jobs.Context, data: EmailSendJobData) -> jobs.types.Vouched:

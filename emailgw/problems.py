@@ -14,11 +14,11 @@ from jobs.api import Problem, request_id
 _STATUS = {
     "BAD_REQUEST": 400, "FORBIDDEN": 403, "NOT_FOUND": 404, "CONFLICT": 409,
     "PAYLOAD_TOO_LARGE": 413, "VALIDATION_ERROR": 422, "RATE_LIMIT_EXCEEDED": 429,
+    "SERVICE_UNAVAILABLE": 503,
 }  # fmt: skip
 _CODES = {
     **{status: code for code, status in _STATUS.items()},
     401: "UNAUTHORIZED", 405: "METHOD_NOT_ALLOWED", 500: "INTERNAL_ERROR",
-    503: "SERVICE_UNAVAILABLE",
 }  # fmt: skip
 _TEXT = {"type": "string"}
 PROBLEM_RESPONSE: dict[str, Any] = {

@@ -24,6 +24,7 @@ def find(
     status: str | None = None,
     in_doubt: bool | None = None,
     tag: str | None = None,
+    batch: UUID | None = None,
     external_id: str | None = None,
     recipient_external_id: str | None = None,
     since: datetime | None = None,
@@ -31,7 +32,8 @@ def find(
 ) -> Rows:
     """Return the rows that match every filter, without scanning the whole table."""
     indexed = {
-        "external_id": external_id, "enqueued_at__gte": since, "enqueued_at__lt": before,
+        "batch": batch, "external_id": external_id,
+        "enqueued_at__gte": since, "enqueued_at__lt": before,
     }  # fmt: skip
     scanned: dict[str, Any] = {
         "status": status, "in_doubt": in_doubt, "tags__contains": [tag] if tag else None
@@ -62,3 +64,9 @@ def to_document(rows: Rows, company: UUID, number: str) -> Rows:
     """Return the company's emails to this CPF or CNPJ, found by its keyed hash."""
     hashed = document_hash(number, company)
     return rows.filter(company_id=company, recipient__cpf_cnpj_hash=hashed)
+
+
+def to_name(rows: Rows, company: UUID, column: str, name: str) -> Rows:
+    """Return the company's emails to recipients of this name, found by its keyed hash."""
+    index = index_of(Recipient, f"{column}_index", name, company)
+    return rows.filter(company_id=company, **{f"recipient__{column}_index": index})

@@ -1,4 +1,4 @@
-"""Providers with an API, through anymail: Amazon SES and others."""
+"""Any other mail backend of Django, above all anymail's for providers with an API."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def hand_over(backend: Any, email: OutgoingEmail) -> str:
     finally:
         with suppress(Exception):
             backend.close()
-    return provider_id(message.anymail_status.message_id, email.envelope) or email.message_id
+    status = getattr(message, "anymail_status", None)  # only anymail's backends set it
+    named = provider_id(status.message_id, email.envelope) if status else ""
+    return named or email.message_id
 
 
 def _disable_retries(backend: Any) -> None:

@@ -135,6 +135,11 @@ class OutboxEmail(models.Model):
                 name="emailgw_outbox_open",
             ),
             models.Index(
+                fields=["company", "-processed_at", "-id"],
+                condition=models.Q(processed_at__isnull=False),
+                name="emailgw_outbox_last_ended",
+            ),
+            models.Index(
                 fields=["processed_at", "id"],
                 condition=models.Q(processed_at__isnull=False),
                 name="emailgw_outbox_ended",

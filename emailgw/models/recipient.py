@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import uuid
 from typing import ClassVar
 
@@ -18,6 +19,11 @@ from jobs.fields import (
     normalise_document,
     normalise_email,
 )
+
+
+def normalise_name(name: str) -> str:
+    """Return a name as it is compared: without regard to case, spacing and Unicode forms."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 class Recipient(models.Model):
@@ -37,7 +43,11 @@ class Recipient(models.Model):
         "cpf_cnpj", tenant_field="company", purpose=PURPOSE, normalise=normalise_document
     )
     razao_social = EncryptedTextField(_("company name"), tenant_field="company", null=True)
+    razao_social_index = BlindIndexField(
+        "razao_social", tenant_field="company", normalise=normalise_name
+    )
     nome = EncryptedTextField(_("name"), tenant_field="company", null=True)
+    nome_index = BlindIndexField("nome", tenant_field="company", normalise=normalise_name)
     created_at = models.DateTimeField(_("created"), db_default=Now())
     deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True)
 

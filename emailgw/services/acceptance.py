@@ -164,7 +164,9 @@ def _earlier(company: Company, key: str, request_hash: str, named: str) -> Accep
 
 def _check_allowed(known: Lookup, asked: EmailRequest) -> None:
     """Check that the company may send this email; raise Refused."""
-    company = known.company
+    company, settings = known.company, config.settings()
+    if settings.provider_name(company.provider) not in settings.PROVIDERS:
+        raise Refused("SERVICE_UNAVAILABLE", "no provider is configured for the company")
     if company.is_suspended:
         raise Refused("FORBIDDEN", "the company is suspended")
     if addresses.domain_of(company.default_from) not in company.from_domains:

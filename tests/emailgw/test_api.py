@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import translation
 
+from config import environment
 from emailgw import queries
 from emailgw.models import Company, OutboxEmail
 from jobs.models import Audit
-from jobs.testing import run_jobs
+from jobs.testing import freeze_clock, run_jobs
 from tests.api.conftest import Caller
 from tests.emailgw import factories
 from tests.emailgw.sink import Sink
@@ -288,6 +290,7 @@ def test_the_suppression_list_is_kept(caller: Caller, company: Company) -> None:
 
 def test_emails_are_found(caller: Caller, company: Company) -> None:
     asked = factories.request(tags=["invoice"], externalId="order-1")
+    asked["recipient"]["razaoSocial"] = "Acme Ltda"
     caller("POST", "/email/send", {"email": asked})
     for query, number in (
         ("tag=invoice", 1), ("tag=none", 0), ("externalId=order-1", 1), ("externalId=x", 0),
@@ -302,9 +305,60 @@ def test_emails_are_found(caller: Caller, company: Company) -> None:
         ({"cpfCnpj": factories.CPF}, 1), ({"cpfCnpj": factories.CNPJ}, 0),
         ({"to": "ana@customers.test", "tag": "invoice", "status": "ENQUEUED"}, 1),
         ({"to": "ana@customers.test", "tag": "none"}, 0),
+        ({"nome": "ANA  souza"}, 1), ({"nome": "Ana"}, 0), ({"razaoSocial": "Acme LTDA"}, 1),
+        ({"razaoSocial": "Acme Ltda", "to": "bob@customers.test"}, 0),
         ({"to": "ana@customers.test", "dateTo": "2000-01-01T00:00:00Z"}, 0),
     ):  # fmt: skip
         assert len(caller("POST", "/emails/search", body).data["data"]) == number, body
+
+
+def test_emails_of_a_batch_are_listed_as_they_end(caller: Caller, sink: Sink) -> None:
+    for _ in range(2):
+        made = caller("POST", "/email/batches", {"emails": [factories.request()] * 2}).data
+    late = caller("POST", "/email/send", {"email": factories.request(), "delay": 60_000}).data
+    run_jobs()
+    listed = caller("GET", f"/emails?batchId={made['batchId']}").data["data"]
+    assert {row["batchId"] for row in listed} == {made["batchId"]} and len(listed) == 2
+    ended = caller("GET", "/emails?sort=processedAt&limit=3")
+    moments = [row["processedAt"] for row in ended.data["data"]]
+    assert moments == sorted(moments, reverse=True) and len(moments) == 3
+    assert all(row["messageId"] for row in ended.data["data"])
+    rest = caller("GET", f"/emails?sort=processedAt&cursor={ended.data['page']['next']}").data
+    assert len(rest["data"]) == 1
+    assert late["outboxId"] not in str([ended.data, rest])
+
+
+def test_an_email_expires_when_its_sender_says(caller: Caller, sink: Sink) -> None:
+    asked = {"email": factories.request(), "delay": 1000, "ttl": 2000}
+    made = caller("POST", "/email/send", asked).data
+    with freeze_clock() as clock:
+        clock.tick(3)
+        run_jobs()
+    assert caller("GET", f"/emails/{made['outboxId']}").data["status"] == "EXPIRED"
+    for wrong in ({"ttl": 0}, {"ttl": 86_400_001}, {"ttl": 500, "delay": 500}):
+        answer = caller("POST", "/email/send", {"email": factories.request(), **wrong})
+        pointers = [one["pointer"] for one in answer.data["errors"]]
+        assert (answer.status_code, len(pointers)) == (422, 1) and pointers[0][1:] in wrong
+
+
+def test_nothing_is_accepted_that_no_provider_would_send(caller: Caller, settings: Any) -> None:
+    settings.EMAILGW = {}
+    answer = caller("POST", "/email/send", {"email": factories.request()})
+    assert (answer.status_code, answer.data["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    assert "provider" in answer.data["detail"] and not OutboxEmail.objects.exists()
+
+
+def test_without_a_server_emails_become_files(
+    caller: Caller, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SMTP_URL", "SES_REGION", "EMAIL_PROVIDER"):
+        monkeypatch.delenv(name, raising=False)
+    settings.EMAILGW = environment.email("anymail", tmp_path)
+    made = caller("POST", "/email/send", {"email": factories.request()}).data
+    assert run_jobs().succeeded == 1
+    assert caller("GET", f"/emails/{made['outboxId']}").data["status"] == "SENT"
+    [file] = (tmp_path / "mail").iterdir()
+    assert "To: ana@customers.test" in file.read_text()
 
 
 def test_wrong_filters_are_named(caller: Caller) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.db import connection, connections
 
 import jobs
-from emailgw import services
+from emailgw import queries, services
 from emailgw.documents import document_hash, document_problem
 from emailgw.errors import Refused
 from emailgw.models import Company, OutboxEmail, Recipient, StoredHtml, Suppression
@@ -268,3 +270,15 @@ def test_of_two_requests_with_one_key_at_the_same_moment_one_is_written() -> Non
         thread.join()
     assert len(found) == 6 and len(set(found)) == 1
     assert OutboxEmail.objects.count() == jobs.Job.objects.count() == 1
+
+
+def test_names_of_recipients_that_are_there_are_indexed(company: Company) -> None:
+    made = Recipient.objects.create(company=company, email="a@x.test", nome="Ana Souza")
+    nameless = Recipient.objects.create(company=company, email="b@x.test")
+    index = made.nome_index
+    Recipient.objects.update(nome_index=None)
+    import_module("emailgw.migrations.0006_names").index_names(apps, None)
+    made.refresh_from_db()
+    nameless.refresh_from_db()
+    assert index and (made.nome_index, nameless.nome_index) == (index, None)
+    assert queries.to_name(OutboxEmail.objects.all(), company.pk, "nome", "ANA SOUZA").count() == 0
