@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from jobs import metrics
+from jobs.models import Job
+
+QUEUES = ("q_import", "q_score", "q_sim", "q_digest")
+_MOST = 100_000
+"""So far a queue is counted; more is shown as this many."""
 
 durations = metrics.histogram(
     "job_duration_ms", "How long attempts of trading jobs took.", ["job", "status"],
@@ -17,9 +22,18 @@ ai_calls = metrics.counter(
     "ai_requests_total", "Requests to the AI service, by outcome.", ["outcome"]
 )
 written = metrics.counter("event_outbox_writes_total", "Events that the app has written.")
-
-
 reflections = metrics.histogram(
     "trading_reflect_seconds", "From a label's commit to the feed.", [],
     buckets=(0.1, 0.3, 0.5, 1, 1.5, 3, 10, 60),
+)  # fmt: skip
+
+
+def _depths() -> dict[str, float]:
+    waiting = Job.objects.filter(state__in=["pending", "queued"]).order_by()
+    return {name: float(waiting.filter(queue=name)[:_MOST].count()) for name in QUEUES}
+
+
+metrics.gauge(
+    "queue_depth", "Jobs of the app that wait, also for a retry or a limit.", ["queue"],
+    read=_depths,
 )  # fmt: skip

@@ -48,18 +48,21 @@ def run(ctx: jobs.Context, payload: SimJob) -> dict[str, Any]:
     if not trade.is_counted:
         _give_up(ctx, row, "NOT_COUNTED")
     moment = now()
+    ctx.progress(1, 5, "CACHE_CHECK")
     if row.fresh_until is not None and row.fresh_until > moment:
+        ctx.progress(5, 5, "RETURN")
         return _result(row)
     end = trade.ts + timedelta(days=payload.horizonDays)
-    ctx.progress(1, 5, "CACHE_CHECK")
     try:
         ctx.progress(2, 5, "FETCH")
         source, rows = market.prices(trade.broker, trade.symbol, hour_of(trade.ts), end)
     except MeterFull:
         _note(ctx, row, "VENUE_LIMITED")
+        ctx.progress(2, 5, "RETRY")
         raise
     except VenueAway as error:
         _note(ctx, row, error.code)
+        ctx.progress(2, 5, "RETRY")
         raise Failed(error.code) from None
     except VenueError as error:
         _give_up(ctx, row, error.code)

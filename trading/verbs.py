@@ -12,7 +12,7 @@ from pydantic import Field
 
 import jobs
 from jobs.verbs import By, Place, Target, acting, verb
-from trading import erasing, links, rules, services, states, venues
+from trading import erasing, events, links, rules, services, states, venues
 from trading.clients.venue import Rights
 from trading.clock import now
 from trading.errors import Refused
@@ -206,5 +206,6 @@ def upsert_rule(
             )  # fmt: skip
             if Trade.objects.filter(user_id=trader_id).exists():
                 services.rescore(trader_id)
+            events.audit("rule_upsert", "rule", row.pk, trader_id, by=by, rule=kind, params=found)
         act.note(kind=kind, params=found, active=active)
     return row

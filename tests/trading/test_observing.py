@@ -101,7 +101,8 @@ def test_metrics_have_the_names_and_labels_that_dashboards_ask_for(
         r'^ai_request_ms_count\{endpoint="indicators"\} ',
         r'^ai_requests_total\{outcome="ok"\} ',
         r"^event_outbox_writes_total [1-9]",
-        r'^jobs_queue_depth\{.*queue="q_score"',
+        r'^queue_depth\{queue="q_import"\} 1\.0',
+        r'^queue_depth\{queue="q_digest"\} 0\.0',
         r"^trading_reflect_seconds_count ",
     ):
         assert re.search(pattern, text, re.M), pattern

@@ -117,8 +117,8 @@ def test_the_audit_names_what_was_done_with_an_account(venue: Coinbase) -> None:
     verbs.erase(owner.pk, by="tests", reason="leaves")
     found = Audit.objects.filter(tenant=f"user:{owner.pk}").order_by("id")
     assert list(found.values_list("action", flat=True)) == [
-        "broker_linked", "import_start", "import_done", "rule.upsert", "link.pause", "link.revoke",
-        "trader.erase",
+        "broker_linked", "import_start", "import_done", "rule.upsert", "rule_upsert",
+        "link.pause", "link.revoke", "trader.erase",
     ]  # fmt: skip
     assert account.secret not in str(list(found.values()))
 

@@ -24,6 +24,7 @@ from tests.trading.test_bias import candles
 from trading import services
 from trading.ai import bias
 from trading.ai.indicators import Indicators
+from trading.clock import week_of
 from trading.models import (
     BiasTag,
     BrokerConnection,
@@ -190,6 +191,36 @@ def test_the_full_flow_and_its_replay(venue: Coinbase, link: BrokerConnection) -
     assert [one["eventId"] for one in seen] == [event.position for event in written]
     assert [one["type"] for one in seen] == [event.topic for event in written]
     assert seen[0]["type"] == "import.progress" and seen[0]["v"] == 1
+
+
+def test_comparisons_and_digests_say_at_which_step_they_are(
+    venue: Coinbase, link: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Diagrams C and D."""
+    notes: list[str] = []
+    real = jobs.Context.progress
+
+    def noted(ctx: jobs.Context, done: int, total: int | None = None, note: str = "") -> None:
+        notes.append(note)
+        real(ctx, done, total, note)
+
+    monkeypatch.setattr(jobs.Context, "progress", noted)
+    row, ask = compared(link)
+    ask()
+    venue.plan("candles", Fault(429, {"Retry-After": "30"}))
+    cache.clear()
+    with freeze_clock() as clock:
+        run_jobs()
+        assert notes == ["CACHE_CHECK", "FETCH", "RETRY"]
+        notes.clear()
+        clock.tick(60)
+        run_jobs()
+    assert notes == ["CACHE_CHECK", "FETCH", "BUILD_CURVES", "CACHE_SET", "RETURN"]
+    notes.clear()
+    start = week_of(row.ts).date()
+    services.enqueue_digest(link.user_id, start, start + timedelta(days=7))
+    run_jobs()
+    assert notes == ["LOAD_WINDOW", "AGGREGATE", "SNAPSHOT_S3", "UPSERT_DB", "EMIT_READY"]
 
 
 # ---- chaos

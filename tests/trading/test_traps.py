@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,7 +16,7 @@ from config.standins.trading.market import fill
 from jobs.testing import emitted, freeze_clock, run_jobs
 from tests.trading.factories import WEEK, trade, user
 from tests.trading.test_seed import imported, payloads
-from trading import digesting, links, market, scoring, services
+from trading import digesting, importing, links, market, scoring, services
 from trading.admin import figures
 from trading.ai import bias, signatures
 from trading.ai.indicators import Indicators
@@ -298,3 +299,23 @@ def test_a_market_without_prices_is_neutral_and_says_why(
     assert tag.features == {"reason": "no_market_data"}
     [[_, words]] = figures.rows_of(tag.features)
     assert words == "The venue has no prices of this market."
+
+
+def test_long_imports_and_scorings_let_others_run(
+    venue: Coinbase, link: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred thousand fills meet no timeout: the rest follows, and no attempt is used."""
+    venue.page = 5
+    for module in (importing, scoring):
+        monkeypatch.setattr(module, "STRETCH", -1.0)
+    monkeypatch.setattr(scoring, "BATCH", 5)
+    services.start_import(link, by="tests")
+    runs = run_jobs().runs
+    ended = Counter((run.kind, str(run.state)) for run in runs)
+    assert ended == {
+        ("import.trades", "pending"): 2, ("import.trades", "succeeded"): 1,
+        ("score.bias", "pending"): 3, ("score.bias", "succeeded"): 1,
+    }  # fmt: skip
+    assert venue.count("fills") == 3, "no page is fetched twice"
+    assert {job.failures for job in jobs.Job.objects.all()} == {0}
+    assert ScoreRun.objects.get().scored == BiasTag.objects.count() == 12
