@@ -22,7 +22,7 @@ from uuid import UUID
 from jobs import scopes as spelling
 from jobs.breakers import Breaker, breaker, is_outage, together
 from jobs.engine import closures
-from jobs.engine.closures import Stop, stops
+from jobs.engine.closures import Cover, Stop, stops
 from jobs.errors import InvalidOption
 from jobs.meters import Meter, meter
 from jobs.operate.batchacts import cancel_rest as cancel_batch
@@ -54,10 +54,12 @@ __all__ = [
     "NEVER",
     "Breaker",
     "CircuitOpen",
+    "Cover",
     "Meter",
     "MeterFull",
     "Stop",
     "batch_progress",
+    "blackouts",
     "breaker",
     "cancel_batch",
     "close_breaker",
@@ -104,6 +106,15 @@ def closed(scopes: str | Iterable[str], moment: datetime | None = None) -> datet
     if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
         raise InvalidOption("moment", f"must be a datetime with a time zone, got {moment!r}")
     return closures.closed_until([spelling.checked(name) for name in names], moment)
+
+
+def blackouts(scopes: str | Iterable[str], begin: datetime, end: datetime) -> list[Cover]:
+    """Return when blackout windows close any of the scopes between two moments, in order."""
+    names = [scopes] if isinstance(scopes, str) else list(scopes)
+    for name, moment in (("begin", begin), ("end", end)):
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise InvalidOption(name, f"must be a datetime with a time zone, got {moment!r}")
+    return closures.covers([spelling.checked(name) for name in names], begin, end)
 
 
 def reschedule(

@@ -16,6 +16,7 @@ from jobs.admin import Column, Tab, components, moment, principal, register_pane
 from jobs.models import Effect
 from publisher import admin_assets as admin_assets
 from publisher import admin_brands as admin_brands
+from publisher import admin_calendar as admin_calendar
 from publisher import admin_plans as admin_plans
 from publisher import admin_templates as admin_templates
 from publisher import connectors, times, verbs

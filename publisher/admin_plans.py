@@ -113,19 +113,32 @@ class OverrideForm(Reason):
     }
 
 
+def _from_address(name: str) -> Callable[[Any], Any]:
+    """Return what a link to the form has filled in, such as the calendar's."""
+    return lambda form: form.request.GET.get(name) if form.request is not None else None
+
+
 class CreateForm(EditForm):
     """Asks for a plan: its brand, its text, its channels and when it appears."""
 
     field_order = ("brand", "title", "template", "caption", "headline", "link")
     words = {
-        "brand": Words(_("Brand"), choices=lambda form: dict(brand_choices(form.request))),
+        "brand": Words(
+            _("Brand"),
+            choices=lambda form: dict(brand_choices(form.request)),
+            initial=_from_address("brand"),
+        ),
         "title": Words(_("Title"), _("Only members see it")),
         "image": Words(_("Address of an image")),
         "video": Words(_("Address of a video")),
         "channels": Words(
             _("Channels"), choices=dict(Channel.choices), widget=forms.CheckboxSelectMultiple
         ),
-        "at": Words(_("When"), _("Such as 2031-05-01T10:00, in the zone of the brand, or next")),
+        "at": Words(
+            _("When"),
+            _("Such as 2031-05-01T10:00, in the zone of the brand, or next"),
+            initial=_from_address("at"),
+        ),
         "template": Words(_("Template"), _("Fills what is left empty"), choices=_templates),
         **EditForm.words,
     }

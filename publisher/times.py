@@ -142,14 +142,14 @@ def next_free(
     first = start.astimezone(ZoneInfo(brand.time_zone)).date()
     for number in range(_AHEAD + 1):
         day = first + timedelta(days=number)
-        for time in _of_day(brand, (day.weekday() + 1) % 7):
+        for time in of_day(brand, (day.weekday() + 1) % 7):
             moment = localtime.read(f"{day}T{time}", brand.time_zone)
             if moment.at > start and moment.at not in taken and is_free(account, moment.at):
                 return moment
     raise Refused(localtime.INVALID, Fault("at", f"no posting time is free in {_AHEAD} days"))
 
 
-def _of_day(brand: Brand, day: int) -> Iterable[str]:
+def of_day(brand: Brand, day: int) -> Iterable[str]:
     rows = brand.posting_times
     return sorted({one["time"] for one in rows if not one["days"] or day in one["days"]})
 

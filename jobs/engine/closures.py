@@ -17,7 +17,7 @@ from django.db import transaction
 
 from jobs import registry, scopes
 from jobs.engine import claims, outbox, rq, sql
-from jobs.windows import NEVER, Window, is_inside
+from jobs.windows import NEVER, Window, is_inside, spans
 
 _LOCK = 0x6A6F62735F636C6F
 """The advisory lock of those who write the table."""
@@ -40,6 +40,16 @@ class Stop:
     def words(self) -> str:
         text = f"paused by {self.by}" if self.what == "pause" else "blackout window"
         return f"{text}: {self.reason}" if self.reason else text
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A time in which a blackout window closes a scope."""
+
+    scope: str
+    begin: datetime
+    end: datetime
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,23 @@ def closed_until(wanted: Iterable[str], at: datetime | None = None) -> datetime 
     else:
         return NEVER
     return found
+
+
+_WINDOWS = """
+SELECT scope, reason, start, "end", time_zone, days::int[] FROM jobs_blackout
+WHERE enabled AND scope = ANY (%s) ORDER BY scope, id
+"""
+
+
+def covers(wanted: Iterable[str], begin: datetime, end: datetime) -> list[Cover]:
+    """Return when windows close one of the scopes between two moments, in order."""
+    names = list(dict.fromkeys(name for one in wanted for name in scopes.spellings(one)))
+    found = [
+        Cover(scope, first, last, reason)
+        for scope, reason, *columns in sql.rows(_WINDOWS, [names])
+        for first, last in spans(window(*columns), begin, end)
+    ]
+    return sorted(found, key=lambda one: (one.begin, one.end, one.scope))
 
 
 def window(start: object, end: object, time_zone: str, days: Iterable[int]) -> Window:

@@ -72,8 +72,13 @@ def _planned() -> dict[str, Any]:
     plan_verbs.submit(plan.pk, by="root")
     plan_verbs.reject(plan.pk, by="root", note="Più corto, per favore.")
     plan_verbs.submit(plan.pk, by="root")
+    plan_verbs.create_with("acme-cafe", "Un'idea", {"caption": "Focaccia?"}, [], by="root")
     slot = plan.slots.order_by("id")[0]
-    return {"template": template.pk, "plan": plan.pk, "slot": slot.pk}
+    moving = plan_verbs.create_with(
+        "acme-cafe", "Moving", {"caption": "Moving bread"},
+        [plans.Place("meta_facebook", "2031-05-06T10:00")], by="root",
+    )  # fmt: skip
+    return {"template": template.pk, "plan": plan.pk, "slot": slot.pk, "moving": moving.pk}
 
 
 def _post(account: Account, text: str, **fields: Any) -> Any:
@@ -116,6 +121,9 @@ def screens(ids: dict[str, Any]) -> dict[str, str]:
         "template": f"publisher/template/{ids['template']}/change/",
         "template-new": "publisher/template/do/create/",
         "template-edit": f"publisher/template/{ids['template']}/do/edit/",
+        "calendar": "publisher/calendar/?brand=acme-cafe",
+        "calendar-month": "publisher/calendar/?brand=acme-cafe&view=month",
+        "calendar-empty": "publisher/calendar/?brand=nova",
         "plans": "publisher/plan/",
         "plan": f"publisher/plan/{ids['plan']}/change/",
         "plan-new": "publisher/plan/do/create/",
@@ -136,5 +144,7 @@ _IDS = (
 )  # fmt: skip
 NAMES = list(screens(dict.fromkeys(_IDS, "")))
 """Every screen."""
-DIFFERING = {"publications", "publication-sent", "publication-settle", "account", "brand"}
+DIFFERING = {
+    "publications", "publication-sent", "publication-settle", "account", "brand", "calendar",
+}  # fmt: skip
 """One of each kind: enough where only the theme or the version of Django is another."""

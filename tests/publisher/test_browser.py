@@ -161,3 +161,31 @@ def test_counters_follow_the_text(site: Site, visitor: BrowserContext) -> None:
     page.get_by_text("Facebook page: ").wait_for()
     page.close()
     assert found == []
+
+
+def test_a_post_is_dragged_and_moved_by_keys(site: Site, visitor: BrowserContext) -> None:
+    """In the calendar, a day keeps the hour: by dragging, by a key, and by the form of the day."""
+    plan = Plan.objects.get(pk=site.ids["moving"])
+    page = visitor.new_page()
+    found = complaints(page)
+
+    def is_on(day: str) -> None:
+        page.locator(f"[data-day='{day}'] .pc-entry", has_text="Moving").wait_for()
+        assert plan.slots.get().local_time == f"{day}T10:00:00"
+
+    page.goto(f"{site.url}/admin/publisher/calendar/?brand=acme-cafe&on=2031-05-06")
+    is_on("2031-05-06")
+    page.drag_and_drop("[data-day='2031-05-06'] .pc-entry .pc-head", "[data-day='2031-05-08'] h3")
+    is_on("2031-05-08")
+    page.locator("[data-day='2031-05-08'] .pc-title").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    is_on("2031-05-07")
+    page.locator("[data-day='2031-05-07'] .pc-title:focus").wait_for()
+    page.keyboard.press("Shift+ArrowRight")
+    is_on("2031-05-08")
+    page.get_by_label("Move Moving").click()
+    page.get_by_label("Day", exact=True).fill("2031-05-09")
+    page.get_by_role("button", name="Move to this day").click()
+    is_on("2031-05-09")
+    page.close()
+    assert found == []

@@ -93,3 +93,17 @@ def test_a_waiting_job_is_rescheduled_once_it_is_known_when() -> None:
     assert {a.action for a in Audit.objects.filter(outcome="done")} == {"job.edit", "job.run_now"}
     with pytest.raises(NotAllowed):
         flow.reschedule(a_job("running"), NOON + HOUR, by="ada")
+
+
+def test_windows_are_listed_between_two_moments() -> None:
+    flow.create_blackout("queue:default", time(22), time(6), days=[0], **WHO)
+    flow.create_blackout("tenant:acme", time(13), time(14), **WHO)
+    off = flow.create_blackout("queue:default", time(15), time(16), **WHO)
+    flow.update_blackout(off.pk, enabled=False, **WHO)
+    found = flow.blackouts(["queue:default", "tenant:acme"], NOON, NOON + 24 * HOUR)
+    assert [(one.scope, one.begin - NOON, one.end - NOON) for one in found] == [
+        ("tenant:acme", HOUR, 2 * HOUR), ("queue:default", 10 * HOUR, 18 * HOUR),
+    ]  # fmt: skip
+    assert flow.blackouts("queue:other", NOON, NOON + 24 * HOUR) == []
+    with pytest.raises(InvalidOption, match="end"):
+        flow.blackouts("queue:default", NOON, datetime(2031, 1, 1))
