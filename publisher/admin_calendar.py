@@ -21,9 +21,9 @@ from django.views.decorators.http import require_POST
 
 from jobs.admin import PlatformAdmin, principal
 from jobs.errors import Denied, JobsError
-from publisher import access, calendar, verbs
+from publisher import access, calendar, channels, verbs
 from publisher.admin_base import brand_choices
-from publisher.models import Brand, Channel
+from publisher.models import Brand
 from publisher.models.entries import Calendar
 
 _SCRIPTS: list[Any] = [Script("publisher/calendar.js", defer=True)]
@@ -53,7 +53,7 @@ class CalendarAdmin(PlatformAdmin):
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         choices = brand_choices(request)
-        data = {"title": gettext("Calendar"), "brands": choices, "channels": Channel.choices}
+        data = {"title": gettext("Calendar"), "brands": choices, "channels": channels.choices()}
         brand = self._brand(request, choices)
         return data if brand is None else {**data, **self._shown(request, brand)}
 
@@ -70,7 +70,7 @@ class CalendarAdmin(PlatformAdmin):
         who, today = principal(request), calendar.today(brand)
         view = request.GET.get("view", "") if request.GET.get("view") in VIEWS else "week"
         channel = request.GET.get("channel", "")
-        channel = channel if channel in Channel.values else ""
+        channel = channel if channel in channels.names() else ""
         day = calendar.read_day(request.GET.get("on", "")) or today
         span, each = VIEWS[view]
         first, end = span(day)
@@ -79,7 +79,7 @@ class CalendarAdmin(PlatformAdmin):
             given = {"brand": brand.slug, "view": name, "on": on, "channel": channel}
             return f"{self.list_url()}?{urlencode({n: v for n, v in given.items() if v})}"
 
-        may_move = who.may("publisher.schedule_plan") or who.may(verbs.SCHEDULE)
+        may_move = who.may(verbs.SCHEDULE_PLAN) or who.may(verbs.SCHEDULE)
         days = calendar.days_of(
             brand, first, end, channel=channel, each=each, with_posts=who.may(verbs.VIEW)
         )
@@ -103,7 +103,7 @@ class CalendarAdmin(PlatformAdmin):
         return f"{url}?{urlencode({'brand': brand.slug})}"
 
     def _day(self, request: HttpRequest, brand: Brand, day: calendar.Day, url: str) -> Any:
-        site, labels = self.admin_site.name, dict(Channel.choices)
+        site, labels = self.admin_site.name, dict(channels.choices())
         new = reverse(f"{site}:publisher_plan_make", args=["create"])
 
         def plan_at(moment: datetime) -> str:
@@ -115,7 +115,8 @@ class CalendarAdmin(PlatformAdmin):
             "free": [(f"{at:%H:%M}", plan_at(at)) for at in day.free]
             if principal(request).may(verbs.ADD_PLAN) else [],
             "entries": [
-                {"it": one, "clock": f"{one.at:%H:%M}", "channel": labels[one.account.channel],
+                {"it": one, "clock": f"{one.at:%H:%M}",
+                 "channel": one.account.get_channel_display(),
                  "url": reverse(f"{site}:publisher_{one.what}_change", args=[one.id]),
                  "move": reverse(f"{site}:publisher_{one.what}_act", args=[one.id, "move"])}
                 for one in day.entries

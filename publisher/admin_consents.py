@@ -17,10 +17,10 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs import errors
 from jobs.admin import Act, Reason, Words, principal
-from publisher import consents, oauth
+from publisher import channels, consents, oauth
 from publisher.admin_base import PublisherAdmin, link_to
 from publisher.errors import Refused
-from publisher.models import Brand, Channel, Consent
+from publisher.models import Brand, Consent
 from publisher.verbs import MANAGE_ACCOUNT
 
 
@@ -131,7 +131,7 @@ def links(request: HttpRequest, row: Brand) -> Any:
     if not principal(request).may(MANAGE_ACCOUNT):
         return ""
     found = (
-        (reverse("admin:publisher_ask", args=[row.pk, name]), Channel(name).label)
+        (reverse("admin:publisher_ask", args=[row.pk, name]), channels.label(name))
         for name in oauth.SERVICES
     )
     return format_html("{}", format_html_join(", ", '<a href="{}">{}</a>', found))

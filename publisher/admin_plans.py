@@ -20,10 +20,10 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
-from publisher import counters, plan_verbs, plans, preflight, repeats
+from publisher import channels, counters, plan_verbs, plans, preflight, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
-from publisher.models import Approval, Asset, Channel, Comment, Plan, PlanVersion, Slot, Template
+from publisher.models import Approval, Asset, Comment, Plan, PlanVersion, Slot, Template
 
 LOOKS = {
     "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
@@ -62,6 +62,10 @@ def _assets(form: Any) -> dict[UUID, str]:
     rows = rows.filter(brand=form.row.brand_id)
     found = {one.pk: one.name for one in rows[:OFFERED]}
     return found | {one.pk: one.name for one in rows.filter(pk__in=shown - set(found))}
+
+
+def _channels(form: Any) -> dict[str, Any]:
+    return dict(channels.choices())
 
 
 def _shown_assets(form: Any) -> list[UUID] | None:
@@ -104,7 +108,7 @@ class OverrideForm(Reason):
     """Asks for the text of one channel."""
 
     words = {
-        "channel": Words(_("Channel"), choices=dict(Channel.choices)),
+        "channel": Words(_("Channel"), choices=_channels),
         "caption": Words(
             _("Caption"), _("Empty: as on all channels"), widget=forms.Textarea(attrs=COUNTED)
         ),
@@ -131,9 +135,7 @@ class CreateForm(EditForm):
         "title": Words(_("Title"), _("Only members see it")),
         "image": Words(_("Address of an image")),
         "video": Words(_("Address of a video")),
-        "channels": Words(
-            _("Channels"), choices=dict(Channel.choices), widget=forms.CheckboxSelectMultiple
-        ),
+        "channels": Words(_("Channels"), choices=_channels, widget=forms.CheckboxSelectMultiple),
         "at": Words(
             _("When"),
             _("Such as 2031-05-01T10:00, in the zone of the brand, or next"),
@@ -187,8 +189,8 @@ class PlanAdmin(PublisherAdmin):
             with suppress(ValueError):
                 row = self.rows(request).filter(pk=UUID(given.get("plan", ""))).first()
                 names = [] if row is None else list(row.slots.values_list("channel", flat=True))
-        channels = [name for name in dict.fromkeys(names) if name in Channel.values]
-        return JsonResponse({"counters": counters.of_form(given.dict(), channels)})
+        wanted = [name for name in dict.fromkeys(names) if name in channels.names()]
+        return JsonResponse({"counters": counters.of_form(given.dict(), wanted)})
 
     def rows(self, request: HttpRequest) -> Any:
         return super().rows(request).select_related("brand")
@@ -220,8 +222,8 @@ class PlanAdmin(PublisherAdmin):
 
     def parts(self, request: HttpRequest, row: Plan) -> Sequence[tuple[Any, str]]:
         draft = plans.draft_of(row)
-        channels = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
-        looks = [preflight.look_at(row.brand_id, draft, one) for one in channels]
+        shown = row.slots.order_by("channel").values_list("channel", flat=True).distinct()
+        looks = [preflight.look_at(row.brand_id, draft, one) for one in shown]
         names = dict(Asset.objects.filter(pk__in=draft.assets).values_list("pk", "name"))
         posts: list[tuple[Any, str]] = [
             (_counted(one), lines(_shown(draft.on(one.channel), names))) for one in looks
@@ -258,7 +260,7 @@ def _shown(post: Content, names: Mapping[UUID, str]) -> dict[str, Any]:
 
 def _counted(seen: preflight.Seen) -> str:
     """Return the name of a channel, with the length of the text as it counts, and its limit."""
-    label = str(Channel(seen.channel).label)
+    label = channels.label(seen.channel)
     return f"{label}: {seen.length} / {seen.limit}" if seen.limit else label
 
 
@@ -266,7 +268,7 @@ def _checks(looks: Sequence[preflight.Seen], level: str) -> list[str]:
     """Return what the channels have to say, each named once."""
     found = []
     for seen in looks:
-        label = Channel(seen.channel).label
+        label = channels.label(seen.channel)
         for one in seen.checks:
             if one.level == level:
                 text = one.message.removeprefix(f"{label}: ")

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from ninja import Field, Schema
 
 from jobs.api import In, Problem
-from publisher import drafts, preflight
+from publisher import channels, drafts, preflight
 from publisher.api import problem_of, section, within
 from publisher.errors import Refused
-from publisher.models import Brand, Channel
+from publisher.models import Brand
 from publisher.verbs import VIEW_PLAN
 
 
@@ -20,7 +20,7 @@ class PreflightIn(In):
 
     brand: str = Field(min_length=1, max_length=60)
     content: dict[str, Any]
-    channels: list[str] = Field(min_length=1, max_length=len(Channel))
+    channels: list[str] = Field(min_length=1, max_length=len(channels.names()))
     at: str = Field("", max_length=40)
     """When it is to appear, as that of a slot: posts in the same hour are warned of."""
 

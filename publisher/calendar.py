@@ -14,7 +14,7 @@ from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber, TruncDate
 
 from jobs import flow
-from publisher import config, localtime, plan_verbs, times, verbs
+from publisher import channels, config, localtime, plan_verbs, times, verbs
 from publisher.clock import now
 from publisher.models import Account, Brand, Plan, Publication, Slot
 from publisher.windows import scope_of
@@ -110,8 +110,9 @@ def _accounts(brand: Brand, channel: str) -> QuerySet[Account]:
 
 def _scopes(brand: Brand, accounts: Iterable[Account]) -> list[str]:
     """Return what may be closed for posts of the accounts."""
-    kinds = {f"kind:publisher.{one.channel}" for one in accounts}
-    return [f"queue:{config.QUEUE}", scope_of(brand), *sorted(kinds)]
+    names = {one.channel for one in accounts}
+    kinds = [f"kind:publisher.{one}" for one in channels.names() if one in names]
+    return [f"queue:{config.QUEUE}", scope_of(brand), *kinds]
 
 
 def _entries(

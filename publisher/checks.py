@@ -7,7 +7,7 @@ from typing import Any
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from publisher import assets, config, images
+from publisher import assets, channels, config, images
 
 
 @checks.register("publisher")
@@ -18,6 +18,16 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
     except ImproperlyConfigured as error:
         return [checks.Error(str(error), id="publisher.E001")]
     return []
+
+
+@checks.register("publisher")
+def check_connectors(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Check that every connector of another distribution can be used."""
+    hint = f"Its entry point of the group {channels.GROUP} is ignored: mend or remove it."
+    return [
+        checks.Error(f"A connector cannot be used: {one}.", hint, id="publisher.E002")
+        for one in channels.found().problems
+    ]
 
 
 @checks.register("publisher")

@@ -14,7 +14,8 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from publisher.models import Channel
+from publisher import channels
+from publisher.channels import Channel
 
 QUEUE = "publisher"
 MAIL_QUEUE = "publisher:mail"
@@ -168,9 +169,9 @@ def parse(raw: object) -> Settings:
     given = dict(_known("PUBLISHER", raw, {f.name for f in fields(Settings)}))
     if "BACKOFF" in given:
         given["BACKOFF"] = _backoff("PUBLISHER['BACKOFF']", given["BACKOFF"])
-    channels = _known("PUBLISHER['CHANNELS']", given.get("CHANNELS", {}), set(Channel.values))
+    own = _known("PUBLISHER['CHANNELS']", given.get("CHANNELS", {}), set(channels.names()))
     given["CHANNELS"] = {
-        name: _channel(f"PUBLISHER['CHANNELS'][{name!r}]", one) for name, one in channels.items()
+        name: _channel(f"PUBLISHER['CHANNELS'][{name!r}]", one) for name, one in own.items()
     }
     found = Settings(**given)
     _number("PUBLISHER['MAX_CONCURRENT']", found.MAX_CONCURRENT, 1, whole=True)

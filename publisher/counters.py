@@ -7,12 +7,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from publisher import connectors, drafts, plan_verbs
+from publisher import channels, connectors, drafts, plan_verbs
 from publisher.errors import Refused
-from publisher.models import Channel
 
 
-def of_form(given: Mapping[str, str], channels: Iterable[str]) -> list[dict[str, Any]]:
+def of_form(given: Mapping[str, str], names: Iterable[str]) -> list[dict[str, Any]]:
     """Return a line for each channel with a limit; nothing for what cannot be read yet."""
     try:
         draft = drafts.read({
@@ -22,7 +21,7 @@ def of_form(given: Mapping[str, str], channels: Iterable[str]) -> list[dict[str,
         })  # fmt: skip
     except Refused:
         return []
-    return [_line(name, draft.on(name).filled()) for name in channels if connectors.of(name).limit]
+    return [_line(name, draft.on(name).filled()) for name in names if connectors.of(name).limit]
 
 
 def _line(channel: str, post: Any) -> dict[str, Any]:
@@ -31,6 +30,6 @@ def _line(channel: str, post: Any) -> dict[str, Any]:
     words = _("%(channel)s: %(length)s of %(limit)s")
     if length > limit:
         words = _("%(channel)s: %(length)s of %(limit)s, %(over)s too many")
-    label = Channel(channel).label
+    label = channels.label(channel)
     shown = {"channel": label, "length": length, "limit": limit, "over": length - limit}
     return {"text": words % shown, "is_over": length > limit}

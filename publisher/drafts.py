@@ -8,10 +8,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from publisher import assets, connectors, content
+from publisher import assets, channels, connectors, content
+from publisher.channel_names import Name
+from publisher.channels import Channel
 from publisher.content import Content, Media, Text
 from publisher.errors import Fault, Refused
-from publisher.models import Channel
 
 INVALID = "fp_publisher_invalid_plan"
 BLOCKED = "fp_publisher_preflight_blocked"
@@ -31,11 +32,11 @@ class Override(BaseModel):
 class Draft(Content):
     """A post for several channels."""
 
-    overrides: dict[Channel, Override] = Field(default_factory=dict)
+    overrides: dict[Name, Override] = Field(default_factory=dict)
 
     def on(self, channel: str) -> Content:
         """Return the post for one channel, without what the channel does not have."""
-        own = self.overrides.get(Channel(channel), Override()).model_dump(exclude_none=True)
+        own = self.overrides.get(channel, Override()).model_dump(exclude_none=True)
         common = self.model_dump(exclude={"overrides"})
         left_out = {*connectors.of(channel).left_out}
         if channel != Channel.META_INSTAGRAM:
@@ -59,9 +60,9 @@ class Draft(Content):
             post = assets.bound(brand_id, self.on(channel), channel, "content")
         except Refused as error:
             return list(error.faults)
-        own = self.overrides.get(Channel(channel), Override()).model_dump(exclude_none=True)
+        own = self.overrides.get(channel, Override()).model_dump(exclude_none=True)
         found = content.problems(post) + connectors.of(channel).faults(post.filled())
-        label = Channel(channel).label
+        label = channels.label(channel)
         return [
             Fault(
                 f"content/overrides/{channel}/{one.field}"

@@ -9,7 +9,7 @@ import jobs
 from jobs.retention import sweeper
 from publisher import config, mail, pipeline, retention
 from publisher import following as following
-from publisher.payloads import PAYLOADS, Digest, Publish, Tell
+from publisher.payloads import PAYLOADS, Digest, Tell
 from publisher.retention import KEEP, KEEP_LETTERS
 
 TIMEOUT = 300
@@ -18,7 +18,7 @@ QUEUE = jobs.queue(config.QUEUE, at_once=_settings.MAX_CONCURRENT)
 
 
 def _handler(channel: str) -> Callable[[jobs.Context, Any], dict[str, str]]:
-    def publish(ctx: jobs.Context, payload: Publish) -> dict[str, str]:
+    def publish(ctx: jobs.Context, payload: Any) -> dict[str, str]:
         """Publish one post, once."""
         return pipeline.run(ctx, payload.publication_id, channel)
 
@@ -26,18 +26,19 @@ def _handler(channel: str) -> Callable[[jobs.Context, Any], dict[str, str]]:
     return publish
 
 
-for _channel, _payload in PAYLOADS.items():
-    _own = _settings.channel(_channel)
+def register(channel: str, payload: type[Any]) -> None:
+    """Register the handler of a channel, and what follows the end of its jobs."""
+    own = _settings.channel(channel)
     jobs.handler(
-        _payload,
+        payload,
         queue=QUEUE,
         max_attempts=_settings.MAX_ATTEMPTS,
-        backoff=_settings.backoff(_channel),
+        backoff=_settings.backoff(channel),
         timeout=TIMEOUT,
         expires=_settings.PUBLISH_UNTIL.total_seconds(),
         expires_unless="started",
-        concurrency=_own.CONCURRENCY,
-        per_key=jobs.Limit(at_once=_own.PER_ACCOUNT),
+        concurrency=own.CONCURRENCY,
+        per_key=jobs.Limit(at_once=own.PER_ACCOUNT),
         replayable=False,
         internal=True,
         keep_completed=KEEP,
@@ -45,8 +46,12 @@ for _channel, _payload in PAYLOADS.items():
         keep_cancelled=KEEP,
         keep_expired=KEEP,
         dead_letter_retention=KEEP_LETTERS,
-    )(_handler(_channel))
-    jobs.ended(_payload)(pipeline.close)
+    )(_handler(channel))
+    jobs.ended(payload)(pipeline.close)
+
+
+for _channel, _payload in PAYLOADS.items():
+    register(_channel, _payload)
 
 _MAIL: dict[str, Any] = {
     "queue": config.MAIL_QUEUE, "max_attempts": 5, "timeout": 60, "expires": 86_400,

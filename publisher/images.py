@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from jobs import sandbox
-from publisher import connectors, sniffing
+from publisher import channels, connectors, sniffing
 from publisher.connectors.base import Taken
-from publisher.models import Asset, Channel
+from publisher.models import Asset
 
 MOST_PIXELS = 60_000_000
 EDGE, COPY_BYTES = 2048, 1_000_000
@@ -86,6 +86,6 @@ def why_not(asset: Asset, channel: str) -> str:
         return ""
     types = ", ".join(one.partition("/")[2].upper() for one in taken.types)
     return (
-        f"{Channel(channel).label} takes {types} up to {taken.most // 10**6} MB, and this cannot "
+        f"{channels.label(channel)} takes {types} up to {taken.most // 10**6} MB, and this cannot "
         "be converted: install Pillow (the extra `publisher`) and upload it again"
     )

@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 
 import jobs
 from jobs import acts, effects, events
-from publisher import alerts, config
-from publisher.models import Account, Channel, Member, Publication, Refusal
+from publisher import alerts, channels, config
+from publisher.models import Account, Member, Publication, Refusal
 from publisher.payloads import Digest, Tell
 from publisher.verbs import MANAGE_ACCOUNT
 
@@ -93,7 +93,7 @@ def tell(ctx: jobs.Context, payload: Tell) -> None:
 
 
 def _about_client(channel: str) -> tuple[str, list[str]]:
-    label = Channel(channel).label
+    label = channels.label(channel)
     title = _("%(channel)s refuses this project's client") % {"channel": label}
     advice = _("All its posts wait until the id and the secret of the client are right.")
     row = Refusal.objects.filter(channel=channel).first()

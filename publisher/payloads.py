@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from types import new_class
+from typing import Any, Literal
 from uuid import UUID
 
 import jobs
-from publisher.models import Channel
+from publisher import channels
+from publisher.channels import Channel
 
 
 class PublishFacebook(jobs.Payload, kind="publisher.meta_facebook"):
@@ -92,20 +94,7 @@ class Digest(jobs.Payload, kind="publisher.digest"):
     user: str = ""
 
 
-Publish = (
-    PublishFacebook
-    | PublishInstagram
-    | PublishStory
-    | PublishTikTok
-    | PublishYouTube
-    | PublishGoogleBusiness
-    | PublishWordPress
-    | PublishLinkedIn
-    | PublishX
-    | PublishMastodon
-    | PublishBluesky
-)
-PAYLOADS: dict[str, type[Publish]] = {
+PAYLOADS: dict[str, type[Any]] = {
     Channel.META_FACEBOOK: PublishFacebook,
     Channel.META_INSTAGRAM: PublishInstagram,
     Channel.META_INSTAGRAM_STORIES: PublishStory,
@@ -118,3 +107,20 @@ PAYLOADS: dict[str, type[Publish]] = {
     Channel.MASTODON: PublishMastodon,
     Channel.BLUESKY: PublishBluesky,
 }
+"""By channel. Each has the field ``publication_id``."""
+
+
+def made_for(channel: str) -> type[Any]:
+    """Return the payload of a channel that another distribution connects."""
+
+    def fill(space: dict[str, Any]) -> None:
+        space |= {
+            "__annotations__": {"publication_id": UUID}, "__module__": __name__,
+            "__doc__": f"Publish on {channels.label(channel)}.",
+        }  # fmt: skip
+
+    kind = {"kind": f"publisher.{channel}"}
+    return new_class(f"Publish_{channel}", (jobs.Payload,), kind, fill)
+
+
+PAYLOADS |= {one: made_for(one) for one in channels.found().connectors}

@@ -9,13 +9,23 @@ from django.db import transaction
 
 import jobs
 from jobs import effects, http
-from publisher import assets, comments, config, connectors, metrics, plans, signals, states
+from publisher import (
+    assets,
+    channels,
+    comments,
+    config,
+    connectors,
+    metrics,
+    plans,
+    signals,
+    states,
+)
 from publisher.clock import now
 from publisher.connectors import tokens
 from publisher.connectors.base import Published, Run
 from publisher.content import Content
 from publisher.errors import Expired, ProviderError, Unclear
-from publisher.models import Account, Channel, Publication
+from publisher.models import Account, Publication
 
 Status, Reason = Publication.Status, Publication.Reason
 ACCOUNT_WAIT = 30.0
@@ -100,7 +110,7 @@ def _asked(attempt: Run) -> Published | None:
         return None
     job = signals.ClaimedJob(attempt.row, attempt.ctx.attempt)
     try:
-        signals.process_job.send(sender=Channel(attempt.row.channel), job=job)
+        signals.process_job.send(sender=channels.sender(attempt.row.channel), job=job)
     finally:
         job.close()
     if job.outcome is None:

@@ -14,6 +14,7 @@ from pydantic import Field
 import jobs
 from jobs.verbs import Act, By, Target, acting, verb
 from publisher import access, config, drafts, plans, template_verbs
+from publisher.channel_names import Name
 from publisher.errors import Fault, Refused
 from publisher.models import Approval, Brand, Member, Plan, Slot
 from publisher.services import INVALID_PLAN
@@ -33,10 +34,6 @@ PLAN = Target(
 SLOT = Target("slot", UUID, "slots", rows=Slot.objects.all, tenant="tenant", queue=config.QUEUE)
 
 Role = Literal["viewer", "editor", "approver", "manager"]
-Channels = Literal[
-    "meta_facebook", "meta_instagram", "meta_instagram_stories", "tiktok", "youtube",
-    "google_business", "wordpress_blog",
-]  # fmt: skip
 At = Annotated[
     str,
     Field(min_length=1, max_length=40,
@@ -127,7 +124,7 @@ def create(
     image: Annotated[str, Field(max_length=2000, description="address of an image")] = "",
     video: Annotated[str, Field(max_length=2000, description="address of a video")] = "",
     first_comment: Annotated[str, Field(max_length=2200, description="on Instagram")] = "",
-    channels: list[Channels] = [],  # noqa: B006  never changed
+    channels: list[Name] = [],  # noqa: B006  never changed
     at: Annotated[
         str,
         Field(
@@ -205,7 +202,7 @@ def edit(
 @verb("plan.override", on=PLAN, permission=CHANGE_PLAN)
 def override(
     plan_id: UUID,
-    channel: Channels,
+    channel: Name,
     *,
     by: By,
     caption: Annotated[str, Field(max_length=63_206)] = "",
@@ -286,7 +283,7 @@ def reopen(plan_id: UUID, *, by: By, reason: str) -> None:
 @verb("plan.add_slot", on=PLAN, permission=CHANGE_PLAN)
 def add_slot(
     plan_id: UUID,
-    channel: Channels,
+    channel: Name,
     at: At,
     *,
     by: By,

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 import jobs
-from publisher import assets, config, connectors, content, keys, metrics, states
+from publisher import assets, channels, config, connectors, content, keys, metrics, states
 from publisher.clock import now
 from publisher.content import Content
 from publisher.errors import Fault, Faults, Refused
@@ -37,9 +37,9 @@ class Enqueued:
 def channel_of(name: str) -> str:
     """Return the channel that a name means; raise Refused if there is none."""
     found = re.sub(r"[^a-z0-9_]", "", re.sub(r"[\s-]+", "_", name.strip()).lower())[:64]
-    if found not in Channel.values:
-        known = ", ".join(Channel.values)
-        raise Refused(INVALID_CHANNEL, Fault("channel", f"is none of {known}"))
+    if found not in (known := channels.names()):
+        words = f"is none of {', '.join(known)}"
+        raise Refused(INVALID_CHANNEL, Fault("channel", words))
     return found
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from jobs import flow
-from publisher import config, localtime, services
+from publisher import channels, config, localtime, services
 from publisher.clock import now
 from publisher.errors import Fault, Refused
 from publisher.models import Account, Brand, Plan, Publication, Slot
@@ -51,13 +51,10 @@ def test(account: Account, run_at: datetime | None = None) -> Tested:
 
 
 def _closed_until(account: Account, moment: datetime) -> datetime | None:
-    return flow.closed(
-        [
-            f"queue:{config.QUEUE}", f"kind:publisher.{account.channel}",
-            f"tenant:{account.tenant}", f"limit_key:{account.limit_key}",
-        ],
-        moment,
-    )  # fmt: skip
+    is_known = account.channel in channels.names()
+    kinds = [f"kind:publisher.{account.channel}"] if is_known else []
+    scopes = [f"tenant:{account.tenant}", f"limit_key:{account.limit_key}", *kinds]
+    return flow.closed([f"queue:{config.QUEUE}", *scopes], moment)
 
 
 def _collides(account: Account, moment: datetime) -> bool:

@@ -14,7 +14,8 @@ from pydantic import Field
 import jobs
 from jobs import effects, http
 from jobs.verbs import By, Target, acting, permissions, verb
-from publisher import access, config, plans, services
+from publisher import access, config, connectors, plans, services
+from publisher.channel_names import Name
 from publisher.connectors.base import publishing_key
 from publisher.content import Content
 from publisher.errors import Fault, Refused
@@ -258,10 +259,7 @@ def create_brand(
 @verb("brand.connect", on=BRAND, permission=MANAGE_ACCOUNT, group="administrator")
 def connect(
     brand_id: UUID,
-    channel: Literal[
-        "meta_facebook", "meta_instagram", "meta_instagram_stories", "tiktok", "youtube",
-        "google_business", "wordpress_blog", "linkedin", "x", "mastodon", "bluesky",
-    ],
+    channel: Name,
     name: Annotated[str, Field(min_length=1, max_length=150)],
     remote_account: Annotated[
         str,
@@ -281,7 +279,7 @@ def connect(
     with acting(connect, brand_id, by=by, reason=reason) as act:
         brand = BRAND.locked(brand_id)
         access.require(by, brand.pk, "manager")
-        if channel in ("wordpress_blog", "mastodon") and not base_url:
+        if connectors.of(channel).needs_address and not base_url:
             raise Refused(services.INVALID_PLAN, Fault("base_url", "is needed on this channel"))
         try:
             if base_url:

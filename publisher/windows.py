@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from jobs import flow
 from jobs.models import Blackout
 from jobs.verbs import By
-from publisher import config, times
+from publisher import channels, config, times
 from publisher.errors import Fault, Refused
-from publisher.models import Brand, Channel
+from publisher.models import Brand
 
 INVALID = "fp_publisher_invalid_plan"
 _TIME = r"^(?:[01]\d|2[0-3]):[0-5]\d$"
@@ -67,7 +67,7 @@ def of_brand(brand: Brand) -> QuerySet[Blackout]:
 
 def common() -> list[tuple[Blackout, Any]]:
     """Return the windows of all brands, each with the channel that it closes, or all of them."""
-    labels = dict(Channel.choices)
+    labels = dict(channels.choices())
     return [(row, labels.get(row.scope.removeprefix(_KIND), _("all channels"))) for row in _rows()]
 
 
@@ -103,8 +103,8 @@ def replace(windows: Sequence[Window], *, by: By, reason: str) -> None:
 def _faults(number: int, window: Window) -> list[Fault]:
     at = f"queue.blackout_windows/{number}"
     found = []
-    if window.channel is not None and window.channel not in Channel.values:
-        found.append(Fault(f"{at}/channel", "is none of " + ", ".join(Channel.values)))
+    if window.channel is not None and window.channel not in channels.names():
+        found.append(Fault(f"{at}/channel", "is none of " + ", ".join(channels.names())))
     if window.timezone not in available_timezones():
         found.append(Fault(f"{at}/timezone", "is not a known time zone"))
     found += [

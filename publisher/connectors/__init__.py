@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from publisher import channels
+from publisher.channels import Channel
 from publisher.connectors import (
     bluesky,
     facebook,
@@ -14,8 +16,11 @@ from publisher.connectors import (
     x,
     youtube,
 )
-from publisher.connectors.base import Connector, Published
-from publisher.models import Channel
+from publisher.connectors.absent import Absent
+from publisher.connectors.base import Connector, Published, Run, Taken, media_faults, with_link
+from publisher.connectors.client import Api, bearer, id_of, rows_of
+from publisher.connectors.media import Source, fetched
+from publisher.errors import Fault, ProviderError, Unclear
 
 _CONNECTORS: dict[str, Connector] = {
     Channel.META_FACEBOOK: facebook.FacebookPage(),
@@ -33,8 +38,12 @@ _CONNECTORS: dict[str, Connector] = {
 
 
 def of(channel: str) -> Connector:
-    """Return the connector of a channel."""
-    return _CONNECTORS[channel]
+    """Return the connector of a channel, whose distribution may be gone."""
+    return _CONNECTORS.get(channel) or channels.found().connectors.get(channel) or Absent()
 
 
-__all__ = ["Connector", "Published", "of"]
+__all__ = [
+    "Api", "Connector", "Fault", "ProviderError", "Published", "Run", "Source", "Taken", "Unclear",
+    "bearer", "fetched", "id_of", "media_faults", "of", "rows_of", "with_link",
+]  # fmt: skip
+"""Beside ``of``, what connectors of other distributions are written with."""

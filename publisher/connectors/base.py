@@ -58,6 +58,10 @@ class Connector(ABC):
     limit: ClassVar[int | None] = None
     """How long a text may be, as ``length`` counts it; None is no limit."""
     unit: ClassVar[str] = "characters"
+    label: ClassVar[str] = ""
+    """What people call the channel, where it is that of another distribution."""
+    needs_address: ClassVar[bool] = False
+    """Whether an account is useless without the address of its server."""
     left_out: ClassVar[Collection[str]] = ()
     """Fields that its posts do not have: what all channels of a plan share of them is left out."""
     ratio: ClassVar[tuple[float, float] | None] = None

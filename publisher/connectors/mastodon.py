@@ -36,6 +36,7 @@ class Mastodon(Connector):
     """Publishes as an account of a server."""
 
     limit, left_out = 500, ("title",)
+    needs_address = True
     images = Taken(("image/jpeg", "image/png", "image/gif", "image/webp"), 16_000_000)
 
     def length(self, content: Content) -> int:

@@ -21,6 +21,7 @@ class WordPress(Connector):
     """Publishes on a blog."""
 
     left_out = ("link", "media")
+    needs_address = True
 
     def faults(self, content: Content) -> list[Fault]:
         """Return why the blog would not take the post."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from publisher.channels import Channel
 from publisher.models.assets import Asset
 from publisher.models.consents import Consent
 from publisher.models.planning import (
@@ -16,7 +17,6 @@ from publisher.models.planning import (
 from publisher.models.publishing import (
     Account,
     Brand,
-    Channel,
     Publication,
     PublicationEvent,
     Refusal,

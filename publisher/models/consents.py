@@ -10,8 +10,9 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from jobs.fields import EncryptedJSONField
+from publisher import channels
 from publisher.clock import Now
-from publisher.models.publishing import Brand, Channel
+from publisher.models.publishing import Brand
 
 
 class Consent(models.Model):
@@ -22,7 +23,7 @@ class Consent(models.Model):
     id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
     brand = models.ForeignKey(Brand, models.CASCADE, related_name="consents")
     tenant = models.CharField(_("tenant"), max_length=80, editable=False)
-    channel = models.CharField(_("channel"), max_length=64, choices=Channel.choices)
+    channel = models.CharField(_("channel"), max_length=64, choices=channels.choices)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     state = models.CharField(_("state"), max_length=64, unique=True)
     """The SHA-256 of what the provider sends back."""

@@ -10,8 +10,9 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from publisher import channels
 from publisher.clock import Now
-from publisher.models.publishing import Account, Brand, Channel, Publication
+from publisher.models.publishing import Account, Brand, Publication
 
 
 class Member(models.Model):
@@ -197,7 +198,7 @@ class Slot(models.Model):
     plan = models.ForeignKey(Plan, models.CASCADE, related_name="slots")
     tenant = models.CharField(_("tenant"), max_length=80, editable=False)
     account = models.ForeignKey(Account, models.PROTECT, related_name="slots")
-    channel = models.CharField(_("channel"), max_length=64, choices=Channel.choices)
+    channel = models.CharField(_("channel"), max_length=64, choices=channels.choices)
     local_time = models.CharField(_("local time"), max_length=19)
     """As the clocks of the zone show it, like ``2031-05-01T10:00:00``."""
     zone = models.CharField(_("time zone"), max_length=64)

@@ -10,23 +10,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from jobs.fields import EncryptedJSONField, EncryptedTextField
+from publisher import channels
 from publisher.clock import Now
-
-
-class Channel(models.TextChoices):
-    """Where posts appear."""
-
-    META_FACEBOOK = "meta_facebook", _("Facebook page")
-    META_INSTAGRAM = "meta_instagram", _("Instagram")
-    META_INSTAGRAM_STORIES = "meta_instagram_stories", _("Instagram stories")
-    TIKTOK = "tiktok", _("TikTok")
-    YOUTUBE = "youtube", _("YouTube")
-    GOOGLE_BUSINESS = "google_business", _("Google Business Profile")
-    WORDPRESS_BLOG = "wordpress_blog", _("WordPress blog")
-    LINKEDIN = "linkedin", _("LinkedIn")
-    X = "x", _("X")
-    MASTODON = "mastodon", _("Mastodon")
-    BLUESKY = "bluesky", _("Bluesky")
 
 
 class Brand(models.Model):
@@ -69,7 +54,7 @@ class Account(models.Model):
     id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
     brand = models.ForeignKey(Brand, models.PROTECT, related_name="accounts")
     tenant = models.CharField(_("tenant"), max_length=80, editable=False)
-    channel = models.CharField(_("channel"), max_length=64, choices=Channel.choices)
+    channel = models.CharField(_("channel"), max_length=64, choices=channels.choices)
     name = models.CharField(_("name"), max_length=150)
     remote_account = models.CharField(_("id at the provider"), max_length=200)
     """A page, an Instagram user, ``accounts/1/locations/2``, or the user name on a blog."""
@@ -110,7 +95,7 @@ class Refusal(models.Model):
     objects: ClassVar[models.Manager[Refusal]] = models.Manager()
 
     channel = models.CharField(
-        _("channel"), primary_key=True, max_length=64, choices=Channel.choices
+        _("channel"), primary_key=True, max_length=64, choices=channels.choices
     )
     code = models.CharField(_("error"), max_length=100)
     since = models.DateTimeField(_("since"), db_default=Now())
@@ -149,7 +134,7 @@ class Publication(models.Model):
     brand = models.ForeignKey(Brand, models.PROTECT, related_name="publications")
     tenant = models.CharField(_("tenant"), max_length=80, editable=False)
     account = models.ForeignKey(Account, models.PROTECT, related_name="publications")
-    channel = models.CharField(_("channel"), max_length=64, choices=Channel.choices)
+    channel = models.CharField(_("channel"), max_length=64, choices=channels.choices)
     type = models.CharField(_("type"), max_length=20, default="publish")
     """``publish`` or ``ig_first_comment``."""
     key = models.CharField(_("key"), max_length=191)

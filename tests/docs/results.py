@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -18,6 +20,10 @@ from django.utils import timezone
 
 import jobs
 from jobs import testing
+from publisher import services
+from publisher.content import Content
+from publisher.models import Account
+from tests.publisher.plugging import distribution, plugged
 
 Names = dict[str, Any]
 
@@ -119,6 +125,23 @@ def privacy(names: Names) -> None:
     assert not names["recipient_of"]("other", "52998224725")
 
 
+def publisher(names: Names) -> None:
+    """The connector of the page is registered as that of an installed distribution, and used."""
+    with blog() as url, TemporaryDirectory() as folder:
+        distribution(Path(folder), {"pager": "shop.pager:Pager"})
+        with plugged(Path(folder)) as found:
+            assert not found.problems
+            brand = services.create_brand("acme", "Acme")
+            account = Account.objects.create(
+                brand=brand, tenant=brand.tenant, channel="pager", name="Ours", base_url=url,
+                remote_account="7", token="t",
+            )  # fmt: skip
+            made = services.enqueue(account, Content(caption="hello pager"))
+            assert testing.run_jobs(["publisher"]).succeeded == 1
+    assert Blog.stored[-1]["text"] == "hello pager"
+    assert Blog.stored[-1]["tag"] == str(made.row.pk)
+
+
 def retention(names: Names) -> None:
     parcels = names["Parcel"].objects
     for days in (1, 91, 92, 93):
@@ -152,6 +175,7 @@ OF: dict[str, Callable[[Names], None]] = {
     "docs/http.md": http,
     "docs/machines.md": machines,
     "docs/privacy.md": privacy,
+    "docs/publisher.md": publisher,
     "docs/retention.md": retention,
     "docs/verbs.md": verbs,
     "docs/writing-jobs.md": writing_jobs,
