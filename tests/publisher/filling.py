@@ -20,6 +20,8 @@ def fill(standin: Standin) -> dict[str, Any]:
     """Ids of what the pages are about."""
     brand = services.create_brand("acme-cafe", "Acme Café & Panificio Torinese", "Europe/Rome")
     services.create_brand("nova", "Nova")
+    everywhere = services.create_brand("everywhere", "Zefiro", "Europe/Rome")
+    factories.accounts(everywhere, standin.url, "-z")
     accounts = factories.accounts(brand, standin.url)
     facebook, instagram = accounts["meta_facebook"], accounts["meta_instagram"]
     made: dict[str, Any] = {"brand": brand.pk}
@@ -49,7 +51,7 @@ def fill(standin: Standin) -> dict[str, Any]:
         made["cancelled"] = cancelled.pk
     made |= _planned()
     made["comment"] = Publication.objects.get(parent=made["reel"]).pk
-    Account.objects.filter(channel="google_business").update(status="needs_reconnect")
+    Account.objects.filter(pk=accounts["google_business"].pk).update(status="needs_reconnect")
     made |= {name: accounts[name].pk for name in ("meta_facebook", "google_business", "tiktok")}
     connections.close_all()
     return made

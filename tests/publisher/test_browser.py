@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import connections
 from playwright.sync_api import Browser, BrowserContext
 from pytest_django import DjangoDbBlocker
 
 from config.standins.publisher import Standin
+from jobs.engine import outbox
+from jobs.testing import freeze_clock, run_jobs
 from publisher import plans
-from publisher.models import Account, Asset, Plan, Publication
+from publisher.models import Account, Asset, Channel, Plan, Publication
 from tests.browser.conftest import Site, browser
 from tests.browser.looking import check, complaints, filled, looker, marked, speaking, visitor
 from tests.publisher.filling import DIFFERING, NAMES, fill, screens
@@ -189,3 +196,72 @@ def test_a_post_is_dragged_and_moved_by_keys(site: Site, visitor: BrowserContext
     is_on("2031-05-09")
     page.close()
     assert found == []
+
+
+VIDEO = (
+    "meta_facebook", "meta_instagram", "meta_instagram_stories", "tiktok", "youtube", "x",
+    "mastodon",
+)  # fmt: skip
+TEXT = ("google_business", "wordpress_blog", "linkedin", "bluesky")
+
+
+def test_a_post_appears_on_every_channel(
+    site: Site, visitor: BrowserContext, server: Standin
+) -> None:
+    """Planned, approved, scheduled and moved by clicks alone; then its time comes."""
+    assert {*VIDEO, *TEXT} == {*Channel.values}
+    page = visitor.new_page()
+    found = complaints(page)
+    video = f"{server.url}/media/300000.mp4"
+    titles = {"With a video": (VIDEO, video), "With a text": (TEXT, "")}
+    for title, (channels, address) in titles.items():
+        page.goto(f"{site.url}/admin/publisher/plan/do/create/")
+        page.get_by_label("Brand").select_option("everywhere")
+        page.get_by_label("Title").fill(title)
+        page.get_by_label("Caption").fill(f"Zefiro bakes: {title}")
+        page.get_by_label("Headline").fill("Zefiro")
+        page.get_by_label("Address of a video").fill(address)
+        page.get_by_label("When").fill("2031-05-06T10:00")
+        for name in channels:
+            page.get_by_role("checkbox", name=Channel(name).label, exact=True).check()
+        page.locator(SUBMIT).first.click()
+        page.wait_for_url(lambda url: url.endswith("/change/"))
+        for act in ("Submit…", "Approve…", "Schedule…"):
+            page.get_by_role("link", name=act, exact=True).click()
+            page.locator(SUBMIT).first.click()
+            page.wait_for_url(lambda url: "/do/" not in url)
+
+    page.goto(f"{site.url}/admin/publisher/calendar/?brand=everywhere&on=2031-05-06")
+    for left in range(len(Channel), 0, -1):
+        entries = page.locator("[data-day='2031-05-06'] .pc-title")
+        assert entries.count() == left
+        entries.first.press("Shift+ArrowRight")
+        moved = page.locator("[data-day='2031-05-07'] .pc-title")
+        moved.nth(len(Channel) - left).wait_for()
+
+    mine = Publication.objects.filter(brand__slug="everywhere", status="pending")
+    assert {one.scheduled_at for one in mine} == {datetime(2031, 5, 7, 8, tzinfo=UTC)}
+    with ThreadPoolExecutor(1) as pool:  # outside of the transaction of this test
+        pool.submit(_let_the_time_come, datetime(2031, 5, 7, 8, tzinfo=UTC)).result()
+    shown = Counter(one.channel for one in mine.model.objects.filter(
+        brand__slug="everywhere", status="completed"
+    ))  # fmt: skip
+    assert shown == dict.fromkeys(Channel.values, 1)
+    for title in titles:
+        page.goto(f"{site.url}/admin/publisher/plan/?state=published")
+        page.get_by_role("link", name=title).click()
+        page.get_by_text("published", exact=True).first.wait_for()
+    appeared = json.dumps([post for rows in server.posts.values() for post in rows])
+    assert appeared.count("Zefiro bakes: With a") >= len(Channel) - 1  # a story has no text
+    page.close()
+    assert found == []
+
+
+def _let_the_time_come(moment: datetime) -> None:
+    with freeze_clock(moment) as clock:
+        for _ in range(20):
+            run_jobs(["publisher"])
+            clock.tick(11)
+        while outbox.relay_once().moved:
+            pass
+    connections.close_all()
