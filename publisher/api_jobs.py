@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -17,9 +17,10 @@ from publisher import repeats, services, times, verbs
 from publisher.api import accounts_of, problem_of, section, within
 from publisher.content import Content
 from publisher.errors import Fault, Faults, Refused
-from publisher.models import Publication
+from publisher.models import Account, Publication
 
 BULK = 100
+P = TypeVar("P", bound=In)
 
 
 class Post(In):
@@ -42,6 +43,21 @@ class _PartOfPost(Post):
     payload: Content | None = None  # type: ignore[assignment]
 
 
+class Moment(In):
+    """A channel and a time."""
+
+    channel: str = Field(max_length=100)
+    run_at: AwareDatetime | None = None
+    brand: str | None = Field(None, max_length=60)
+    account: UUID | None = None
+
+
+class _PartOfMoment(Moment):
+    """What can be read of a channel and a time that have faults."""
+
+    channel: str | None = None  # type: ignore[assignment]
+
+
 class PostIn(RootModel[dict[str, Any]]):
     """A post as it was sent: read later, so that all of its faults are found at once."""
 
@@ -50,13 +66,12 @@ class PostIn(RootModel[dict[str, Any]]):
         return handler(Post.__pydantic_core_schema__)
 
 
-class TestIn(In):
-    """A channel and a time."""
+class TestIn(RootModel[dict[str, Any]]):
+    """A channel and a time as they were sent."""
 
-    channel: str = Field(max_length=100)
-    run_at: AwareDatetime | None = None
-    brand: str | None = Field(None, max_length=60)
-    account: UUID | None = None
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> Any:
+        return handler(Moment.__pydantic_core_schema__)
 
 
 class BulkIn(In):
@@ -178,12 +193,12 @@ def _warnings(row: Publication) -> list[str]:
 )  # fmt: skip
 def job_test(request: HttpRequest, body: TestIn) -> Any:
     """Test whether a post could run at a time; nothing is stored."""
-    try:
-        channel = services.channel_of(body.channel)
-        account = services.account_of(accounts_of(request), channel, body.brand, body.account)
-        return times.test(account, body.run_at)
-    except Refused as error:
-        raise problem_of(error) from None
+    found = Faults(services.INVALID_CHANNEL, services.INVALID_JOB, services.INVALID_PLAN)
+    asked = _read(body.root, found, Moment, _PartOfMoment)
+    _, account = _place(request, asked, found)
+    if account is None or found.found:
+        raise problem_of(found.refusal())
+    return times.test(account, asked.run_at)
 
 
 @section.post("/jobs/bulk", "publisher_job_bulk", needs=permissions.ENQUEUE_JOB,
@@ -294,15 +309,12 @@ def _create(request: HttpRequest, body: PostIn) -> services.Enqueued | dict[str,
     found = Faults(
         services.INVALID_CHANNEL, services.INVALID_JOB, services.INVALID_PLAN, services.BLOCKED
     )
-    asked = _read(body.root, found)
-    name, post = asked.channel, asked.payload
-    channel = None if name is None else found.within("", services.channel_of, name)
-    if channel and post and post.preview and not found.found:
-        return {"preview": True, "normalized": services.preview(channel, post)}
-    account = None
-    if channel:
-        rows = accounts_of(request)
-        account = found.within("", services.account_of, rows, channel, asked.brand, asked.account)
+    asked = _read(body.root, found, Post, _PartOfPost)
+    post = asked.payload
+    if post and post.preview and asked.channel is not None and not found.found:
+        shown = services.preview(services.channel_of(asked.channel), post)
+        return {"preview": True, "normalized": shown}
+    channel, account = _place(request, asked, found)
     if account and post and not found.found:
         return services.enqueue(
             account, post, run_at=asked.run_at, publish_until=asked.publish_until,
@@ -313,10 +325,22 @@ def _create(request: HttpRequest, body: PostIn) -> services.Enqueued | dict[str,
     raise found.refusal()
 
 
-def _read(raw: dict[str, Any], found: Faults) -> _PartOfPost:
-    """Return what can be read of a post."""
+def _place(
+    request: HttpRequest, asked: _PartOfPost | _PartOfMoment, found: Faults
+) -> tuple[str | None, Account | None]:
+    """Return the channel and the account that are meant, as far as there are any."""
+    if asked.channel is None:
+        return None, None
+    if (channel := found.within("", services.channel_of, asked.channel)) is None:
+        return None, None
+    rows = accounts_of(request)
+    return channel, found.within("", services.account_of, rows, channel, asked.brand, asked.account)
+
+
+def _read(raw: dict[str, Any], found: Faults, whole: type[In], part: type[P]) -> P:
+    """Return what can be read of a request."""
     try:
-        return _PartOfPost.model_construct(**dict(Post.model_validate(raw)))
+        return part.model_construct(**dict(whole.model_validate(raw)))
     except ValidationError as error:
         errors = error.errors(include_input=False, include_url=False)[:20]
     for one in errors:
@@ -325,7 +349,7 @@ def _read(raw: dict[str, Any], found: Faults) -> _PartOfPost:
             Fault("/".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, "), code)
         )
     wrong = {one["loc"][0] for one in errors}
-    return _PartOfPost.model_validate({n: value for n, value in raw.items() if n not in wrong})
+    return part.model_validate({n: value for n, value in raw.items() if n not in wrong})
 
 
 def _found(request: HttpRequest, job_id: UUID) -> Publication:

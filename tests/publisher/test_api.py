@@ -124,6 +124,21 @@ def test_an_unknown_channel_is_named_with_the_rest_of_the_body(caller: Caller) -
         assert pointers == {"/channel", "/payload/captoin"}
 
 
+def test_the_test_of_a_time_names_all_problems_at_once(caller: Caller) -> None:
+    wrong = {"channel": "myspace", "run_at": "2030-01-01T10:00:00", "surprise": 1}
+    answer = caller("POST", f"{JOBS}/test", wrong)
+    assert (answer.status_code, answer.data["code"]) == (400, "fp_publisher_invalid_channel")
+    assert {one["pointer"] for one in answer.data["errors"]} == {
+        "/channel", "/run_at", "/surprise",
+    }  # fmt: skip
+    answer = caller("POST", f"{JOBS}/test", {**wrong, "channel": "tiktok", "brand": "other"})
+    assert (answer.status_code, answer.data["code"]) == (400, "fp_publisher_invalid_job")
+    assert {one["pointer"]: one["code"] for one in answer.data["errors"]} == {
+        "/run_at": "fp_publisher_invalid_job", "/surprise": "fp_publisher_invalid_job",
+        "/account": "fp_publisher_invalid_plan",
+    }  # fmt: skip
+
+
 def test_a_preview_calls_nobody_and_takes_no_key(caller: Caller, standin: Standin) -> None:
     asked = body(idempotency_key="spring-1")
     asked["payload"]["preview"] = True

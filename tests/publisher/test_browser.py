@@ -223,7 +223,7 @@ def test_a_post_appears_on_every_channel(
         page.get_by_label("Address of a video").fill(address)
         page.get_by_label("When").fill("2031-05-06T10:00")
         for name in channels:
-            page.get_by_role("checkbox", name=Channel(name).label, exact=True).check()
+            page.get_by_role("checkbox", name=str(Channel(name).label), exact=True).check()
         page.locator(SUBMIT).first.click()
         page.wait_for_url(lambda url: url.endswith("/change/"))
         for act in ("Submit…", "Approve…", "Schedule…"):

@@ -56,14 +56,30 @@ def publish() -> Any:
     signals.process_job.disconnect(receiver, sender=Channel.META_FACEBOOK)
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(steps=st.lists(STEPS, min_size=3, max_size=10))
+def _examples(most: int) -> Any:
+    health = [HealthCheck.function_scoped_fixture]
+    return settings(max_examples=most, deadline=None, suppress_health_check=health)
+
+
+@_examples(4)
+@given(steps=st.lists(STEPS, min_size=3, max_size=8))
 def test_only_the_approved_text_is_sent_and_once(
     steps: list[tuple[Any, ...]], accounts: dict[str, Account], publish: Any
 ) -> None:
-    sent, told = publish
+    _walk(steps, *publish)
+
+
+@pytest.mark.slow
+@_examples(40)
+@given(steps=st.lists(STEPS, min_size=3, max_size=12))
+def test_only_the_approved_text_is_sent_on_many_ways(
+    steps: list[tuple[Any, ...]], accounts: dict[str, Account], publish: Any
+) -> None:
+    _walk(steps, *publish)
+
+
+def _walk(steps: list[tuple[Any, ...]], sent: list[tuple[Any, str]], told: dict[str, bool]) -> None:
+    """Take the steps after a plan was scheduled, and look at it after each."""
     sent.clear()
     with transaction.atomic():
         plan_id = made("meta_facebook", at="2031-05-01T10:00", content={"caption": TEXTS[0]})

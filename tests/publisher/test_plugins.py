@@ -92,7 +92,7 @@ def test_a_post_appears_on_a_channel_of_others(
     with freeze_clock(row.run_at):
         assert run_jobs(["publisher"]).succeeded == 1
     row.refresh_from_db()
-    assert (row.status, row.remote_id) == ("completed", "1")
+    assert (row.status, row.remote_id) == ("completed", str(standin.posts["blog"][0]["id"]))
     assert [one["content"] for one in standin.posts["blog"]] == ["Rolls"]
     settings.PUBLISHER = {"CHANNELS": {"pager": {"CONCURRENCY": 2}}}
     assert config.settings().channel("pager").CONCURRENCY == 2
