@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emailgw import events
+from django.db import transaction
+
+from emailgw import events, metrics
 from emailgw.models import EmailEvent, OutboxEmail, Status
 from jobs.machines import Edge, Moved, machine
 
@@ -34,6 +36,14 @@ def _record(moves: Sequence[Moved]) -> None:
         if moved.to in events.TOPICS:
             row: Any = moved.instance or OutboxEmail.objects.get(pk=moved.pk)
             events.publish_transition(row, moved.to, detail)
+    transaction.on_commit(lambda: _measure(moves))
+
+
+def _measure(moves: Sequence[Moved]) -> None:
+    for moved in moves:
+        if moved.to in (Status.SENT, Status.FAILED, Status.EXPIRED):
+            error = str(moved.fields.get("error_code", ""))
+            metrics.ended.inc(status=moved.to, error=error)
 
 
 def _detail(moved: Moved) -> dict[str, Any]:

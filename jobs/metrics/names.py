@@ -48,6 +48,12 @@ METRICS = (
         "Mean time from being queued to being claimed, of jobs running now.",
     ),
     Metric("jobs_dead_letters_open", "gauge", (), "Dead letters that wait for somebody."),
+    Metric(
+        "jobs_effects_in_doubt",
+        "gauge",
+        (),
+        "Effects that may or may not have happened, and wait for somebody.",
+    ),
     Metric("jobs_limits_closed", "gauge", (), "Limits that are closed until some time."),
     Metric("jobs_rates_reached", "gauge", (), "Limits whose rate holds jobs back."),
     Metric("jobs_meters_closed", "gauge", (), "Meters that are closed until some time."),

@@ -114,6 +114,7 @@ def _latencies(found: Sequence[Depth]) -> Iterator[Number]:
 _REST = """
 SELECT
   (SELECT count(*) FROM (SELECT 1 FROM jobs_deadletter WHERE state = 'open' LIMIT %(most)s) AS s),
+  (SELECT count(*) FROM (SELECT 1 FROM jobs_effect WHERE state = 'in_doubt' LIMIT %(most)s) AS s),
   (SELECT count(*) FROM jobs_limiter WHERE closed_until > jobs_clock()),
   (SELECT count(*) FROM jobs_limiter WHERE rated_at > jobs_clock() - interval '10 s'),
   (SELECT count(*) FROM jobs_meter WHERE closed_until > jobs_clock()),
@@ -130,6 +131,7 @@ SELECT
 """
 _REST_NAMES = (
     "jobs_dead_letters_open",
+    "jobs_effects_in_doubt",
     "jobs_limits_closed",
     "jobs_rates_reached",
     "jobs_meters_closed",

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import connection, connections
 
 import jobs
-from emailgw import queries, services
+from emailgw import metrics, queries, services
 from emailgw.documents import document_hash, document_problem
 from emailgw.errors import Refused
 from emailgw.models import Company, OutboxEmail, Recipient, StoredHtml, Suppression
@@ -282,3 +282,18 @@ def test_names_of_recipients_that_are_there_are_indexed(company: Company) -> Non
     nameless.refresh_from_db()
     assert index and (made.nome_index, nameless.nome_index) == (index, None)
     assert queries.to_name(OutboxEmail.objects.all(), company.pk, "nome", "ANA SOUZA").count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_emails_are_counted_as_they_end(
+    company: Company, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        metrics.ended, "inc", lambda **labels: counted.append(tuple(labels.values()))
+    )
+    sink.script = lambda step, address, times: "550 no" if "bob" in address else None
+    accept(company)
+    accept(company, to="bob@customers.test", recipient={"externalId": "CUST-2"})
+    run_jobs()
+    assert sorted(counted) == [("FAILED", "SMTP_REJECTED"), ("SENT", "")]
