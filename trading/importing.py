@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Coalesce, Greatest
 
 import jobs
 from jobs.flow import MeterFull
@@ -196,8 +197,9 @@ def _store(ctx: jobs.Context, row: ImportRun, page: Page) -> bool:
 
 
 def _finish(row: ImportRun) -> None:
-    moment = now()
-    BrokerConnection.objects.filter(pk=row.connection_id).update(imported_at=moment, error="")
+    # What was traded after it had begun, a run that took days has not seen.
+    known = Greatest(Coalesce("imported_at", row.created_at), row.created_at)
+    BrokerConnection.objects.filter(pk=row.connection_id).update(imported_at=known, error="")
     if row.oldest is not None:
         enqueue_score(row.user_id, row.oldest)
     events.audit(

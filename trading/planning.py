@@ -29,8 +29,9 @@ def plan_imports(ctx: jobs.Context, payload: PlanImports) -> dict[str, Any]:
         if not venues.is_on(link.broker):
             continue
         is_due = link.reread_at is None or moment - link.reread_at >= EVERY
-        since = moment - REREAD if is_due else (link.imported_at or moment - REREAD) - OVERLAP
-        services.start_import(link, max(since, moment - REREAD), by="schedule")
+        since = link.imported_at - OVERLAP if link.imported_at else moment - REREAD
+        # A link that was paused for months has a longer way to catch up.
+        services.start_import(link, min(since, moment - REREAD) if is_due else since, by="schedule")
         if is_due:
             BrokerConnection.objects.filter(pk=link.pk).update(reread_at=moment)
         count += 1

@@ -17,6 +17,7 @@ from config.standins.trading.market import fill
 from jobs.testing import emitted, freeze_clock, lose_at_fence, run_jobs
 from tests.trading.factories import user
 from trading import importing, services
+from trading.clock import now
 from trading.errors import VenueError
 from trading.fills import read_fill
 from trading.models import BiasTag, BrokerConnection, ImportRun, Trade
@@ -258,6 +259,7 @@ class TestAgainstTheVenue:
     ) -> None:
         import jobs
 
+        venue.accounts[str(link.key_name)].fills = []
         days = []
         with freeze_clock() as clock:
             for _ in range(9):
@@ -274,6 +276,34 @@ class TestAgainstTheVenue:
         jobs.enqueue(PlanImports())
         run_jobs()
         assert ImportRun.objects.count() == before
+
+    @pytest.mark.parametrize("is_read_again", [False, True])
+    def test_a_link_that_was_paused_for_long_catches_up(
+        self, venue: Coinbase, link: BrokerConnection, is_read_again: bool
+    ) -> None:
+        import jobs
+
+        before = now() - timedelta(days=45)
+        link.imported_at, link.reread_at = before, None if is_read_again else now()
+        link.save(update_fields=["imported_at", "reread_at"])
+        jobs.enqueue(PlanImports())
+        run_jobs()
+        row = ImportRun.objects.get()
+        assert row.state == "DONE" and 1 <= (before - row.since).days <= 2
+
+    def test_the_next_import_begins_where_a_long_one_had_begun(
+        self, venue: Coinbase, link: BrokerConnection
+    ) -> None:
+        """Its first page has not seen what was traded while it waited."""
+        venue.plan("fills", Fault(429, {"Retry-After": "72000"}))
+        with freeze_clock() as clock:
+            job = services.start_import(link, by="tests")
+            run_jobs()
+            clock.tick(timedelta(hours=23))
+            run_jobs()
+        row = ImportRun.objects.get(pk=job)
+        link.refresh_from_db()
+        assert row.state == "DONE" and link.imported_at == row.created_at
 
 
 def page_of(venue: Coinbase, link: BrokerConnection) -> str:
