@@ -364,15 +364,39 @@ def documents(*packages: str) -> dict[str, object] | None:
         if text := os.environ.get(name, ""):
             found[name] = text
     if text := os.environ.get("EMBEDDER_DIMENSIONS", ""):
-        if not text.isdecimal():
-            fail("EMBEDDER_DIMENSIONS", "must be a whole number")
-        found["EMBEDDER_DIMENSIONS"] = int(text)
+        found["EMBEDDER_DIMENSIONS"] = _whole("EMBEDDER_DIMENSIONS", text)
     if url := os.environ.get("IMPORT_S3_ENDPOINT", ""):
         found["IMPORT_S3"] = {
             "ENDPOINT": url, "REGION": os.environ.get("IMPORT_S3_REGION") or "us-east-1",
             "KEY_ID": _secret("IMPORT_S3_ACCESS_KEY"), "SECRET": _secret("IMPORT_S3_SECRET_KEY"),
         }  # fmt: skip
+    for name in (
+        *("CHUNK_TOKENS", "CHUNK_OVERLAP", "PERMANENT_ATTEMPTS", "OWNER_EXTRACTS", "OWNER_EMBEDS"),
+        *("FILE_BYTES", "QUOTA_BYTES", "QUOTA_BATCHES"),
+    ):
+        if text := os.environ.get(f"FILEPROC_{name}", ""):
+            found[name] = _whole(f"FILEPROC_{name}", text)
+    for name in ("CONCURRENCY", "RATES", "ATTEMPTS", "BACKOFF", "TIMEOUTS"):
+        if text := os.environ.get(f"FILEPROC_{name}", ""):
+            found[name] = _of_stages(f"FILEPROC_{name}", text, is_rate=name == "RATES")
     for name in ("EMBEDDER_KEY", "INDEX_KEY"):
         if secret := _secret(name):
             found[name] = secret
+    return found
+
+
+def _whole(variable: str, text: str) -> int:
+    if not text.removeprefix("-").isdecimal():
+        fail(variable, "must be a whole number")
+    return int(text)
+
+
+def _of_stages(variable: str, text: str, *, is_rate: bool) -> dict[str, object]:
+    """Values of the stages of documents, as in ``extract=8,embed=2``."""
+    found: dict[str, object] = {}
+    for part in text.split(","):
+        stage, equals, value = (one.strip() for one in part.partition("="))
+        if stage not in ("extract", "chunk", "embed") or not equals:
+            fail(variable, "must be like extract=8,chunk=5,embed=5")
+        found[stage] = value if is_rate else _whole(variable, value)
     return found

@@ -106,6 +106,7 @@ def tend(ctx: jobs.Context, payload: Tend) -> dict[str, int]:
     """Expire batches, restart what is stuck, and remove blobs that nobody needs."""
     return {
         "expired": upkeep.expire_batches(), "restarted": upkeep.restart_stuck(),
+        "cancelled": upkeep.cancel_closed(),
         "let_go": upkeep.let_go(), "orphans": upkeep.remove_orphans(),
     }  # fmt: skip
 

@@ -24,6 +24,7 @@ from fileproc.models import (
     Stage,
     StageRun,
 )
+from fileproc.payloads import KINDS
 from fileproc.services import batches
 from jobs import blobs
 from jobs.blobs import Blob
@@ -33,6 +34,8 @@ STUCK = timedelta(minutes=30)
 RESTARTS = 3
 KEEP_VECTORS = timedelta(days=90)
 ORPHAN = timedelta(days=1)
+SETTLED = timedelta(minutes=1)
+"""How long ago a file failed whose dead letter is surely there."""
 KEEP_FAILED = timedelta(days=90)
 """How long a failed file can be retried; longer while its dead letter is open."""
 
@@ -123,6 +126,20 @@ def restart(file_id: UUID, batch_id: UUID, *, by: str) -> bool:
         flow.enqueue([file], stage)
         File.objects.filter(pk=file.pk).update(moved_at=timezone.now())
     return True
+
+
+def cancel_closed() -> int:
+    """Cancel what is left of the jobs of failed files whose dead letter is closed.
+
+    Nobody will retry them there, and a waiting job keeps those that it waits for.
+    """
+    own = StageRun.objects.filter(file=OuterRef(OuterRef("pk"))).values("job_id")
+    files = File.objects.live().filter(
+        Exists(Job.objects.filter(pk__in=own, state="blocked", kind__in=KINDS)),
+        ~Exists(DeadLetter.objects.filter(job_id__in=own, state="open")),
+        status=FileStatus.FAILED, moved_at__lt=timezone.now() - SETTLED,
+    )  # fmt: skip
+    return sum(flow.cancel([file], by="fileproc") for file in list(files.order_by("pk")[:500]))
 
 
 def restart_stuck() -> int:

@@ -33,6 +33,8 @@ class Blob:
     size: int
     etag: str
     written_at: datetime
+    md5: str = ""
+    """Of the content, where the store tells it: S3 does, unless a key of KMS or ours encrypts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ TOTAL = 3600.0
 """Seconds for the transfer of a blob."""
 CALL = 30.0
 """Seconds for any other call, and how long its address is good."""
+_MD5 = re.compile(r"[0-9a-f]{32}\Z")
 _ONCE = {"If-None-Match": "*"}
 
 
@@ -174,8 +176,16 @@ def _parsed(content: bytes) -> ElementTree.Element:
 
 
 def _of_headers(key: str, headers: Mapping[str, str]) -> Blob:
-    written = parsedate_to_datetime(headers["Last-Modified"])
-    return Blob(key, int(headers["Content-Length"]), headers.get("ETag", "").strip('"'), written)
+    written, size = parsedate_to_datetime(headers["Last-Modified"]), int(headers["Content-Length"])
+    etag = headers.get("ETag", "").strip('"')
+    return Blob(key, size, etag, written, _md5(etag, headers))
+
+
+def _md5(etag: str, headers: Mapping[str, str]) -> str:
+    """Return the MD5 of a blob; empty where its tag is another one: of parts, or encrypted."""
+    way = headers.get("x-amz-server-side-encryption", "AES256")
+    is_sealed = way != "AES256" or "x-amz-server-side-encryption-customer-algorithm" in headers
+    return etag if _MD5.match(etag) and not is_sealed else ""
 
 
 def _of_item(item: ElementTree.Element) -> Blob:

@@ -333,6 +333,33 @@ def test_every_variable_is_documented() -> None:
     assert set(documented) <= read <= {*documented, *of_apps}
 
 
+def test_settings_of_documents_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {
+        "INDEX": "azure", "INDEX_URL": "https://a.search.windows.net", "INDEX_KEY": "k",
+        "FILEPROC_QUOTA_BATCHES": "0", "FILEPROC_CHUNK_OVERLAP": "-1",
+        "FILEPROC_RATES": "extract=200/m, embed=1/s", "FILEPROC_TIMEOUTS": "chunk=30",
+    }  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    found = environment.documents("json")
+    assert found == {
+        "EMBEDDER": "auto", "INDEX": "azure", "INDEX_URL": "https://a.search.windows.net",
+        "INDEX_KEY": "k", "QUOTA_BATCHES": 0, "CHUNK_OVERLAP": -1,
+        "RATES": {"extract": "200/m", "embed": "1/s"}, "TIMEOUTS": {"chunk": 30},
+    }  # fmt: skip
+    assert environment.documents("no_such_package") is None
+    for name, wrong in (
+        ("FILEPROC_QUOTA_BYTES", "10 GB"), ("FILEPROC_RATES", "read=1/m"),
+        ("FILEPROC_ATTEMPTS", "extract"), ("INDEX", "elastic"),
+    ):  # fmt: skip
+        with monkeypatch.context() as patch, pytest.raises(SystemExit):
+            patch.setenv(name, wrong)
+            environment.documents("json")
+        assert capsys.readouterr().err.startswith(f"{name}: must be")
+
+
 def test_blobs_are_in_a_folder_or_in_a_bucket(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

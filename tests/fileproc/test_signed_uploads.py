@@ -15,6 +15,7 @@ from django.test import Client
 from fileproc import config
 from fileproc.models import Content, File
 from jobs import blobs
+from jobs.blobs.s3 import _md5 as s3_md5
 from tests.fileproc import documents
 from tests.fileproc.caller import user
 from tests.fileproc.conftest import process
@@ -104,3 +105,36 @@ def test_what_comes_after_the_confirmation_is_never_read(send: Put) -> None:
     assert (file.status, file.sha256) == ("ready", hashlib.sha256(BODY).hexdigest())
     assert "island" in Content.objects.get().text
     assert send(place, OTHER) in (409, 412)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("s3")
+def test_another_checksum_is_refused_at_once_where_the_bucket_knows_it() -> None:
+    ana = user()
+    batch = announced(ana, BODY)
+    [place] = batch["files"]
+    assert put(place, BODY) == 200
+    path = f"/batches/{batch['batchId']}/files/{place['fileId']}"
+    good = hashlib.md5(BODY).hexdigest()  # noqa: S324
+    refused = ana("POST", f"{path}/confirm", {"md5": "0" * 32})
+    assert (refused.status_code, refused.data["errorCode"]) == (409, "HASH_MISMATCH")
+    assert File.objects.get().status == "registered"
+    place = ana("POST", f"{path}/upload-url").data
+    assert put(place, BODY) == 200
+    assert ana("POST", f"{path}/confirm", {"md5": good.upper()}).data["status"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("etag", "headers", "is_md5"),
+    [
+        ("0" * 32, {}, True),
+        ("0" * 32, {"x-amz-server-side-encryption": "AES256"}, True),
+        ("0" * 32, {"x-amz-server-side-encryption": "aws:kms"}, False),
+        ("0" * 32, {"x-amz-server-side-encryption-customer-algorithm": "AES256"}, False),
+        ("0" * 32 + "-2", {}, False),
+    ],
+)
+def test_a_tag_is_a_checksum_unless_parts_or_keys_change_it(
+    etag: str, headers: dict[str, str], is_md5: bool
+) -> None:
+    assert s3_md5(etag, headers) == (etag if is_md5 else "")

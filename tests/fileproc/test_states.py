@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,8 @@ from fileproc.errors import Refused
 from fileproc.models import Batch, File, FileStatus, Stage
 from fileproc.services import announcing, batches, confirming, deleting, retrying
 from jobs import blobs
+from jobs.models import DeadLetter
+from jobs.operate import deadletters
 from tests.fileproc.conftest import process, upload
 
 ALLOWED = {
@@ -179,6 +183,23 @@ def _lose(file: File) -> None:
             jobs.cancel(run.job_id, by="tests", reason="lost")
     jobs.Job.objects.filter(kind="fileproc.cancel").delete()
     File.objects.filter(pk=file.pk).update(moved_at="2020-01-01T00:00Z")
+
+
+@pytest.mark.django_db
+def test_a_closed_dead_letter_ends_the_stages_that_wait_for_it() -> None:
+    from fileproc import upkeep
+
+    [file] = upload(("a.pdf", b"%PDF-1.4 broken"))
+    process(6)
+    waiting = jobs.Job.objects.filter(state="blocked", kind__startswith="fileproc.")
+    assert waiting.count() == 2
+    File.objects.update(moved_at=timezone.now() - timedelta(minutes=2))
+    assert upkeep.cancel_closed() == 0, "somebody may retry it"
+    deadletters.discard_letter(DeadLetter.objects.get().pk, by="root", reason="a broken file")
+    assert upkeep.cancel_closed() == 2
+    assert not waiting.exists()
+    retrying.retry("user:1", file.pk, by="ana")  # its owner still may
+    assert jobs.Job.objects.filter(kind="fileproc.extract", state="pending").exists()
 
 
 def test_every_stage_has_a_state() -> None:
