@@ -1,4 +1,4 @@
-"""Documents: confirmations, the way to the first stage, what stages do, and searches."""
+"""Documents: confirmations, stages, the pipeline, and how soon and how well searches find."""
 
 from __future__ import annotations
 
@@ -69,6 +69,58 @@ def search(b: Bench) -> Result:
     return Result({"jobdesk": figures}, checks)
 
 
+def relevance(b: Bench) -> Result:
+    """Questions about Django's documentation: its titles, and paraphrases without their words."""
+    _clear(b)
+    count = 50 if b.quick else 500
+    with b.watching() as seen:
+        found = json.loads(
+            _run(b, sys.executable, "-m", "benchmarks.relevance", str(_sdist()), str(count))
+        )
+    titles, phrases = found["titles"], found["paraphrases"]
+    checks = [
+        Check("titles: hybrid over vector", _over(titles, "hybrid", "vector"), 1),
+        Check("titles: vector over text", _over(titles, "vector", "text"), 1),
+        Check("paraphrases: hybrid over vector", _over(phrases, "hybrid", "vector"), 0.95),
+    ]
+    return Result({"jobdesk": {**found, **seen}}, checks)
+
+
+def _over(figures: Any, one: str, other: str) -> float:
+    return round(float(figures[one]) / max(float(figures[other]), 1e-9), 3)
+
+
+def _sdist() -> Path:
+    """Return Django's source distribution, which is downloaded once."""
+    folder = ROOT / "build" / "bench" / "sdist"
+    if not (found := list(folder.glob("[Dd]jango-5.2.tar.gz"))):
+        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder)
+        subprocess.run([*map(str, pip), "--no-binary", "django", "django==5.2"], check=True)
+        found = list(folder.glob("[Dd]jango-5.2.tar.gz"))
+    return found[0]
+
+
+def pipeline(b: Bench) -> Result:
+    """Small documents from confirmation to ready without parsers, beside chains of plain jobs."""
+    size = 60 if b.quick else 500
+    figures = {}
+    for contestant, act in (("chains", "chains"), ("jobdesk", "pipeline")):
+        _clear(b)
+        processes, _ = b.stage({**_variables(b), "BENCH_UNPARSED": "1"})
+        with processes:
+            queues = "file-extract,file-chunk,file-embed,batch-completion,default"
+            worker = manage("jobs", "worker", "--processes", "1", "--concurrency", "4")
+            processes.start(bench.dispatcher(), (*worker, "--queues", queues))
+            processes.wait_idle()
+            b.wait_quiet()
+            with b.watching() as seen:
+                took = _papers(b, act, size)["seconds"]
+        figures[contestant] = {"files": size, "rate": round(size / took, 1), **seen}
+    ratio = round(figures["jobdesk"]["rate"] / figures["chains"]["rate"], 2)
+    checks = [Check("of the rate of three chained plain jobs", ratio, 0.4)]
+    return Result(figures, checks, ratio)
+
+
 def _variables(b: Bench) -> dict[str, str]:
     blobs = Path(b.folder) / "blobs"
     return {"BENCH_FILEPROC": "1", "BLOB_ROOT": str(blobs), "HTTPS": "off"}
@@ -88,9 +140,8 @@ def _papers(b: Bench, act: str, size: int) -> Any:
 
 
 def _run(b: Bench, *command: str) -> str:
-    done = subprocess.run(
-        command, cwd=ROOT, env={**b.environment, **_variables(b)}, capture_output=True, text=True
-    )
+    environment = {**b.environment, **_variables(b)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[1:4])} failed\n{done.stderr[-2000:]}")
     return done.stdout

@@ -2,7 +2,7 @@
 
 A process of its own, because this one knows the app, whose limits other workloads must not meet.
 Each act prints its figures: ``confirm`` and ``idle`` in seconds, ``search`` in seconds, ``stages``
-by what is done in a second.
+by what is done in a second, ``pipeline`` and ``chains`` in the seconds that all take.
 """
 
 from __future__ import annotations
@@ -87,6 +87,50 @@ def idle(size: int) -> dict[str, Any]:
             raise RuntimeError("a file is ready that was never begun")
         found.append((run.started_at - run.file.confirmed_at).total_seconds())
     return {"seconds": found}
+
+
+def pipeline(size: int) -> dict[str, Any]:
+    """Seconds from the confirmation of files until all are ready."""
+    from fileproc.models import File
+
+    batch, files = uploaded(size, "pipe")
+    began = time.monotonic()
+    for start in range(0, size, 500):
+        _confirm(batch, files[start : start + 500])
+    rows = File.objects.filter(batch=batch)
+    _await(lambda: rows.filter(status="ready").count() == size)
+    if rows.exclude(status="ready").exists():
+        raise RuntimeError("some files are not ready")
+    return {"seconds": time.monotonic() - began}
+
+
+def chains(size: int) -> dict[str, Any]:
+    """Seconds from the enqueuing of chains of three plain jobs until all have succeeded."""
+    from uuid import uuid4
+
+    import jobs
+    from benchmarks.specimens.handlers import Noop
+
+    drafts: list[jobs.Draft] = []
+    for _ in range(size):
+        before: list[Any] = []
+        for _ in range(3):
+            drafts.append(jobs.Draft(Noop(), job_id=uuid4(), after=list(before)))
+            before = [drafts[-1].job_id]
+    began = time.monotonic()
+    for start in range(0, len(drafts), 1500):
+        jobs.enqueue_many(drafts[start : start + 1500])
+    done = jobs.Job.objects.filter(kind="bench.noop", state="succeeded")
+    _await(lambda: done.count() == 3 * size)
+    return {"seconds": time.monotonic() - began}
+
+
+def _await(is_over: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not is_over():
+        if time.monotonic() > deadline:
+            raise RuntimeError("it is not over after five minutes")
+        time.sleep(0.05)
 
 
 def search(size: int) -> dict[str, Any]:
@@ -217,5 +261,6 @@ def pdf(pages: int) -> bytes:
 
 if __name__ == "__main__":
     django.setup()
-    act = {"confirm": confirm, "idle": idle, "search": search, "stages": stages}[sys.argv[1]]
+    acts = (confirm, idle, search, stages, pipeline, chains)
+    act = {one.__name__: one for one in acts}[sys.argv[1]]
     sys.stdout.write(json.dumps(act(int(sys.argv[2]))))

@@ -28,7 +28,15 @@ JOBS["SCOPE"] = [  # noqa: F405
     if rule.partition(".")[0] not in packages
 ]
 if os.environ.get("BENCH_FILEPROC"):  # its rates are those of the machine
-    FILEPROC = {"RATES": dict.fromkeys(("extract", "chunk", "embed"), "100000/m")}
+    STAGES = ("extract", "chunk", "embed")
+    FILEPROC = {"RATES": dict.fromkeys(STAGES, "100000/m")}
+if os.environ.get("BENCH_UNPARSED"):  # what the stages cost beside the work in them
+    INSTALLED_APPS += ["benchmarks.unparsed.apps.UnparsedConfig"]
+    FILEPROC = {
+        "RATES": dict.fromkeys(STAGES, "100000/m"),
+        "CONCURRENCY": dict.fromkeys(STAGES, 100),
+        **{"EMBEDDER": "none", "OWNER_EXTRACTS": 100, "OWNER_EMBEDS": 100},
+    }
 if "BENCH_KEEP_DAYS" in os.environ:
     JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 

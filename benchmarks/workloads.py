@@ -99,6 +99,8 @@ WORKLOADS = [
     Workload("fileproc_confirm", "confirmed documents, and when they are read", documents.confirm),
     Workload("fileproc_stages", "what is read, cut and embedded in a second", documents.stages),
     Workload("fileproc_search", "searches among 40 000 chunks", documents.search),
+    Workload("fileproc_relevance", "how far above the right section is", documents.relevance),
+    Workload("fileproc_pipeline", "files beside chains of three jobs", documents.pipeline),
     Workload("operations_mirror", "a sync of 5,000 rows of an ERP", operations.mirror, OPERATIONS),
     Workload("operations_memory", "a sync of 50,000 rows of an ERP", operations.memory, OPERATIONS),
     Workload(
