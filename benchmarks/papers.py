@@ -99,9 +99,26 @@ def pipeline(size: int) -> dict[str, Any]:
         _confirm(batch, files[start : start + 500])
     rows = File.objects.filter(batch=batch)
     _await(lambda: rows.filter(status="ready").count() == size)
+    took = time.monotonic() - began
     if rows.exclude(status="ready").exists():
         raise RuntimeError("some files are not ready")
-    return {"seconds": time.monotonic() - began}
+    return {"seconds": took, **_stages_of(batch)}
+
+
+def _stages_of(batch: Any) -> dict[str, float]:
+    """Milliseconds that the attempts at each stage took, in the median."""
+    from fileproc.models import StageRun
+
+    found = {}
+    for stage in ("extract", "chunk", "embed"):
+        runs = StageRun.objects.filter(file__batch=batch, stage=stage)
+        spent = sorted(
+            (end - start).total_seconds()
+            for start, end in runs.values_list("started_at", "ended_at")
+            if start and end
+        )
+        found[f"{stage}_ms"] = round(1000 * spent[len(spent) // 2], 1)
+    return found
 
 
 def chains(size: int) -> dict[str, Any]:

@@ -171,3 +171,88 @@ def test_a_document_is_reprocessed_replaced_and_deleted(
     context.close()
     assert (wide <= 0, wrong, found) == (True, [], [])
     wait_until(lambda: fleet.query("SELECT id FROM fileproc_file") == [], 60)
+
+
+@pytest.mark.browser
+def test_everything_can_be_done_by_keyboard(browser: Browser, fleet: Fleet, tmp_path: Path) -> None:
+    site = Site(fleet, tmp_path, debug="on", settings=FAST)
+    site.worker()
+    (note := tmp_path / "duties.md").write_text("# Duties\n\nThe keeper lights the lamp.\n")
+    context = browser.new_context(locale="en-GB")
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    log_in(page, site)
+    page.reload()
+
+    def tab_to(name: str) -> None:
+        """Press Tab until what has the focus says so."""
+        seen = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            text = page.evaluate(
+                "(e => e.ariaLabel || e.closest('label')?.textContent || e.textContent)"
+                "(document.activeElement)"
+            )
+            seen.append(text.strip()[:40])
+            if name in text:
+                return
+        raise AssertionError(f"{name!r} cannot be reached: {seen}")
+
+    tab_to("Choose files")
+    with page.expect_file_chooser() as chosen:
+        page.keyboard.press("Enter")
+    chosen.value.set_files(note)
+    expect(page.locator("#batches summary")).to_contain_text("1 ready", timeout=PATIENCE)
+    tab_to("1 ready")
+    page.keyboard.press("Enter")
+    expect(page.locator("#batches li")).to_contain_text("duties.md")
+    page.locator("h1").click()
+    tab_to("What to look for")
+    page.keyboard.type("who lights the lamp?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#hits li")).to_contain_text("duties.md · Duties", timeout=PATIENCE)
+    tab_to("Delete")
+    page.keyboard.press("Enter")
+    expect(page.locator("#batches li")).to_have_count(0)
+    context.close()
+
+
+LANGUAGES = {
+    "en-GB": ("Your uploads", "ready"), "it-IT": ("I tuoi caricamenti", "pront"),
+    "pt-BR": ("Seus envios", "pront"),
+}  # fmt: skip
+
+
+@pytest.mark.browser
+def test_the_page_speaks_three_languages_in_every_look(
+    browser: Browser, fleet: Fleet, tmp_path: Path
+) -> None:
+    site = Site(fleet, tmp_path, debug="on", settings=FAST)
+    site.worker()
+    folder = folder_of(tmp_path, 2)
+    with browser.new_context(locale="en-GB") as context:
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        log_in(page, site)
+        page.locator("#folder").set_input_files(folder)
+        expect(page.locator("#batches summary")).to_contain_text("4 / 4", timeout=PATIENCE)
+        cookies = context.cookies()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for locale, (heading, ready) in LANGUAGES.items():
+        for width, scheme in ((1440, "light"), (390, "dark")):
+            look: Any = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+            with browser.new_context(locale=locale, **look) as context:
+                context.add_cookies(cookies)  # type: ignore[arg-type]
+                page = context.new_page()
+                found = complaints(page)
+                page.goto(f"{site.url}/uploads/")
+                expect(page.get_by_role("heading", name=heading)).to_be_visible()
+                page.locator("#batches summary").click()
+                expect(page.locator("#batches li").first).to_contain_text(ready)
+                wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                page.screenshot(
+                    path=PICTURES / f"fileproc-{locale}-{width}-{scheme}.png", full_page=True
+                )
+                wrong = Axe().run(page, options=RULES).response["violations"]
+                assert (wide <= 0, [one["id"] for one in wrong], found) == (True, [], [])
