@@ -193,6 +193,7 @@ def test_a_rule_is_set_by_a_form(filled: BrokerConnection) -> None:
     client.post("/admin/trading/rule/do/set/", given)
     run_jobs()
     page = shown(client, f"rule/{Rule.objects.get(kind='avoidSpikeOverPct').pk}/change/")
+    assert "from 8 % above the lowest close of 24 hours" in page
     broken = RuleBreak.objects.filter(kind="avoidSpikeOverPct").values_list("trade_id", flat=True)
     assert broken and all(f'href="/admin/trading/trade/{pk}/change/"' in page for pk in broken)
 

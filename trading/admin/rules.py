@@ -92,4 +92,8 @@ def _state(row: Rule) -> Any:
 
 
 def _params(row: Rule) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in sorted(row.params.items()))
+    if row.kind == Rule.Kind.AVOID_SPIKE:
+        return _("from %(pct)s %% above the lowest close of %(hours)s hours") % {
+            "pct": f"{row.params['pct']:g}", "hours": row.params["lookbackHours"],
+        }  # fmt: skip
+    return _("%(hours)s hours") % {"hours": row.params["hours"]}
