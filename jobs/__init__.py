@@ -112,6 +112,7 @@ if _typing.TYPE_CHECKING:
     from jobs.registry import handler
     from jobs.sensitive import Sensitive
     from jobs.states import JobState
+    from jobs.tasks import task
     from jobs.timetable import schedule
 
 _HOMES = {
@@ -149,6 +150,7 @@ _HOMES = {
     "resume": "jobs.operate.pauses",
     "retry": "jobs.operate.retry",
     "schedule": "jobs.timetable",
+    "task": "jobs.tasks",
 }
 # What an app may import besides: ``jobs.errors`` needs no import of its own.
 _MODULES = (
@@ -197,6 +199,7 @@ __all__ = [
     "resume",
     "retry",
     "schedule",
+    "task",
 ]
 
 if not _typing.TYPE_CHECKING:  # a type checker is to find names that do not exist

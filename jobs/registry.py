@@ -1,7 +1,7 @@
 """Which function handles which kind, and the rules that hold for each.
 
 ``@jobs.handler(PayloadClass, …)`` registers; ``autodiscover()`` imports every installed app's
-``handlers`` module once, so that web processes and workers know the same kinds.
+``handlers`` and ``tasks`` modules once, so that web processes and workers know the same kinds.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def handlers() -> list[Handler]:
 
 
 def autodiscover() -> None:
-    """Every installed app's ``handlers`` and ``schedules`` modules have been imported."""
+    """Every installed app's ``handlers``, ``tasks`` and ``schedules`` have been imported."""
     global _discovered
     if _discovered:
         return
@@ -256,7 +256,7 @@ def autodiscover() -> None:
 
     _discovered = True
     try:
-        autodiscover_modules("handlers", "schedules")
+        autodiscover_modules("handlers", "tasks", "schedules")
     except BaseException:
         _discovered = False
         raise

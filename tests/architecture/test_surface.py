@@ -51,6 +51,7 @@ SURFACE = [
     "resume",
     "retry",
     "schedule",
+    "task",
 ]
 
 
