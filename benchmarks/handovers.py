@@ -5,7 +5,8 @@ that runs one per key. Each writes down when it began and when it was about to e
 between one's end and the next one's beginning is the handover. Two at once would break the run.
 
 For preemption a job holds the key and looks every millisecond whether it is to stop. The newcomer's
-latency runs from the call of ``enqueue`` until its handler starts. The moments at which newcomers
+latency runs from the call of ``enqueue`` until its handler starts, and a part of it from the
+checkpoint at which the holder stops. The moments at which newcomers
 arrive are spread over the engine's ticks.
 
 Where the holder is only queued behind busy slots, what counts runs from the end of the job that
@@ -89,9 +90,17 @@ def preempt(b: Bench) -> Result:
                 time.sleep(TICKS + TICKS * turn / turns)
                 jobs.enqueue(Rival(sent=time.monotonic()), exclusive=key, priority=50)
                 out.wait_for_kind(records.STAMP, turn + 1)
-    waits = [ran - sent for sent, ran in out.times(records.STAMP)]
-    ours = {**spread(waits), **seen}
+    stamps = out.times(records.STAMP)
+    left = [at for _, at in out.times(records.TOLD)]
+    handed = spread([ran - at for at, (_, ran) in zip(left, stamps, strict=True)])
+    ours = {
+        **spread([ran - sent for sent, ran in stamps]),
+        **{f"from_checkpoint_{name}": handed[name] for name in ("p50_ms", "p95_ms")}, **seen,
+    }  # fmt: skip
     checks = [
+        Check(
+            "from the holder's checkpoint to it p95", handed["p95_ms"], 500, 100, True, unit=" ms"
+        ),
         Check("start of the newcomer p50", ours["p50_ms"], 1000, 350, True, unit=" ms"),
         Check("start of the newcomer p95", ours["p95_ms"], 1500, 500, True, unit=" ms"),
     ]

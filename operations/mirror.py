@@ -71,8 +71,11 @@ def put_order(agent: str, id: str, seen: dict[str, Any], old: str = "") -> None:
 def put_lines(agent: str, order: str, lines: Sequence[dict[str, Any]]) -> None:
     """Replace the lines of an order."""
     OrderArticle.objects.filter(agent_id=agent, key__startswith=f"{order}:").delete()
-    for number, line in enumerate(lines, 1):
-        put(OrderArticle, agent, f"{order}:{number}", dict(line))
+    rows = ((f"{order}:{number}", dict(line)) for number, line in enumerate(lines, 1))
+    OrderArticle.objects.bulk_create(
+        OrderArticle(agent_id=agent, key=key, values=values, row_hash=hash_of(agent, values))
+        for key, values in rows
+    )
 
 
 def store_write(row: Operation, data: dict[str, Any], seen: dict[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 import jobs
 from jobs import flow
 from operations import states
-from operations.clock import now
+from operations.clock import Now
 from operations.models import Operation, Phase
 from operations.verify import MISMATCH
 
@@ -53,7 +53,7 @@ def wake_later(row: Operation) -> None:
     if not row.is_write or not row.entity:
         return
     waiting: Any = _others(row).filter(phase=Phase.QUEUED).values("pk")
-    held = jobs.Job.objects.filter(pk__in=waiting, state=jobs.JobState.PENDING, run_at__gt=now())
+    held = jobs.Job.objects.filter(pk__in=waiting, state=jobs.JobState.PENDING, run_at__gt=Now())
     for id in held.order_by("created_at").values_list("pk", flat=True):
         with suppress(jobs.errors.NotAllowed):
             flow.run_now(id, by="operations", reason="the write before it is decided")

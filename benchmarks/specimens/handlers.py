@@ -139,9 +139,10 @@ def holder(ctx: jobs.Context, payload: Holder) -> None:
     if ctx.attempt > 1:  # it has done its duty and is back
         return
     records.append(records.BEGUN)
-    while True:
-        ctx.checkpoint()
+    while not ctx.should_stop():
         time.sleep(POLL)
+    records.append(records.TOLD)
+    ctx.checkpoint()
 
 
 @jobs.handler(Rival, preempts=True)
