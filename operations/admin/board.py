@@ -81,7 +81,9 @@ class Board:
         )  # fmt: skip
         self._work: dict[str, Work] = {one.pk: Work() for one in found}
         rows = Operation.objects.filter(agent__in=found, phase__in=OPEN).defer("data")
-        for row in sorted(rows.order_by("created_at")[:MOST], key=lambda one: -one.spec.priority):
+        # What runs comes first, so that it is among those however much waits.
+        rows = rows.order_by("phase", "created_at")[:MOST]
+        for row in sorted(rows, key=lambda one: -one.spec.priority):
             work = self._work[row.agent_id]
             if row.phase == Phase.IN_PROGRESS:
                 work.running = row

@@ -15,6 +15,7 @@ from config.standins.erp.server import Erp
 from jobs.models import Breaker
 from jobs.testing import freeze_clock, run_jobs
 from operations import states, verbs
+from operations.admin import board
 from operations.clock import now
 from operations.models import Agent, Login, Operation, Phase, SyncState
 from operations.verbs import PERMISSIONS
@@ -76,6 +77,17 @@ def test_it_shows_what_runs_how_far_it_is_and_why_others_wait(staff: Client, erp
     assert "sync-customers 50% Stop" in line
     assert "submit-order Pending order P-0 the agent is busy and 2 more" in line
     assert f"/admin/operations/operation/{sync.pk}/do/cancel/" in staff.get(BOARD).content.decode()
+
+
+def test_what_runs_is_shown_however_much_waits(
+    staff: Client, erp: Erp, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MOST", 2)
+    for number in range(3):
+        ask("submit-order", order(f"P-{number}"))
+    runs = ask("sync-customers", {})
+    states.operation.move(runs.pk, Phase.IN_PROGRESS, by="worker", started_at=now())
+    assert "sync-customers" in lines(staff)["ada"]
 
 
 def test_decisions_are_one_click_away(staff: Client, erp: Erp, agent: Agent) -> None:
