@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 import jobs
 from fileproc import numbers, verbs
-from fileproc.errors import MESSAGES
+from fileproc.errors import message
 from fileproc.models import Batch, BatchStatus, File, FileStatus, Quota, StageRun
 from fileproc.permissions import QUEUES
 from fileproc.services import quotas
@@ -207,7 +207,7 @@ class FileAdmin(OwnedAdmin):
 
     def facts(self, request: HttpRequest, row: File) -> Sequence[tuple[Any, Any]]:
         upload = reverse("admin:fileproc_batch_change", args=[row.batch_id])
-        error = f"{row.error_code}: {MESSAGES.get(row.error_code, '')}" if row.error_code else "—"
+        error = f"{row.error_code}: {message(row.error_code)}" if row.error_code else "—"
         draft = row.draft()
         return [
             (_("Owner"), row.owner), (_("Folder"), row.path or "—"),

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 import jobs
 from fileproc import config, metrics, pipeline_version, states
-from fileproc.errors import MESSAGES, PERMANENT, FileError
+from fileproc.errors import PERMANENT, FileError, message
 from fileproc.models import BatchStatus, Content, File, FileStatus, Stage, StageRun
 from jobs.effects import CircuitOpen
 
@@ -224,7 +224,7 @@ def wait_for(ctx: jobs.Context, breaker: Guard, code: str, error: Exception) -> 
     run = StageRun.objects.get(job_id=ctx.job_id)
     if run.started_at is not None and timezone.now() - run.started_at > PATIENCE:
         note(ctx, code)
-        return jobs.Unrecoverable(MESSAGES[code])
+        return jobs.Unrecoverable(message(code))
     if isinstance(error, CircuitOpen):
         return error
     ctx.log.error("%s is not available: %s", breaker.name, error)

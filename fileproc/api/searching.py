@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Field, Query
 
-from fileproc import schemas
+from fileproc import config, schemas
 from fileproc.api.base import Owned, on
 from fileproc.errors import Refused
 from fileproc.login import owner_of
@@ -39,13 +39,21 @@ class SearchQuery(Owned):
     batchId: UUID | None = None
     folderId: UUID | None = None
     type: str = Field("", max_length=20)
+    metadata: str = Field("", max_length=config.METADATA_LIMIT)
     limit: int = Field(10, ge=1, le=50)
     neighbours: int = Field(0, ge=0, le=search.NEIGHBOURS)
     minScore: float = Field(0.0, ge=0, le=1)
 
 
 def _get(request: HttpRequest, asked: SearchQuery) -> dict[str, Any]:
-    return _search(request, schemas.SearchIn(**asked.model_dump()))
+    given = asked.model_dump()
+    try:
+        given["metadata"] = json.loads(asked.metadata) if asked.metadata else None
+    except ValueError:
+        given["metadata"] = asked.metadata
+    if not isinstance(given["metadata"], dict | None):
+        raise Refused("INVALID_REQUEST", "must be an object of JSON", "metadata")
+    return _search(request, schemas.SearchIn(**given))
 
 
 # The model may be on another host: no transaction is open while it is asked.

@@ -76,7 +76,8 @@ def send(ctx: jobs.Context, file: File, content: Content, model: Model, rows: Ro
     That is stored before the first one is sent, so that they can always be deleted. A repeated
     attempt replaces what it finds.
     """
-    key = _key(ctx, file, content, model)
+    if not (key := _key(ctx, file, content, model)):
+        return ""
     documents = [
         {
             "@search.action": "upload", "id": f"{key}_{number}", "owner": file.owner,
@@ -96,11 +97,12 @@ def _key(ctx: jobs.Context, file: File, content: Content, model: Model) -> str:
         ctx.fence()
         rows = Content.objects.select_for_update(no_key=True).filter(pk=content.pk)
         known = rows.first()
-        if known is not None and known.model != model.name:
+        if known is None:
+            return ""  # its file was deleted meanwhile
+        if known.model != model.name:
             indexing.forget(known)
-        key = f"{file.shown_id.hex}_{content.pk}"
-        if known is not None and known.index_key:
-            key = known.index_key  # another file has begun with it
+        # Another file may have begun with it.
+        key = known.index_key or f"{file.shown_id.hex}_{content.pk}"
         rows.update(index_key=key, model=model.name)
     return key
 

@@ -130,12 +130,12 @@ class File(models.Model):
     @property
     def error(self) -> dict[str, Any] | None:
         """Return what users read about a failure; None for a file that has not failed."""
-        from fileproc.errors import MESSAGES
+        from fileproc.errors import message
 
         if self.status != FileStatus.FAILED:
             return None
         return {
-            "code": self.error_code, "message": MESSAGES.get(self.error_code, ""),
+            "code": self.error_code, "message": message(self.error_code),
             "stage": self.error_stage,
             "retryable": self.error_code not in ("NOT_UPLOADED",),
         }  # fmt: skip

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from fileproc import config, extraction
-from fileproc.errors import MESSAGES, Refused
+from fileproc.errors import Refused, message
 from fileproc.models import File, FileStatus
 from fileproc.names import name_problem, path_problem
 
@@ -57,7 +57,7 @@ def problem_of(one: Announced) -> Refused | None:
     if one.size > most:
         return Refused("FILE_TOO_LARGE", f"a file may have at most {most} bytes", "fileSize")
     if ending(one.name) not in extraction.ENDINGS:
-        return Refused("UNSUPPORTED_TYPE", MESSAGES["UNSUPPORTED_TYPE"], "fileName")
+        return Refused("UNSUPPORTED_TYPE", message("UNSUPPORTED_TYPE"), "fileName")
     return None
 
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from fileproc import config, flow, states, storing
-from fileproc.errors import MESSAGES, Refused
+from fileproc.errors import Refused, message
 from fileproc.models import Batch, BatchStatus, File, FileStatus
 from fileproc.services import batches
 from jobs import blobs
@@ -100,7 +100,7 @@ def _judge(batch: Batch, file: File | None, one: Arrival, known: Heads) -> bool:
     if blob.size != file.size or one.size not in (None, file.size):
         raise Refused("SIZE_MISMATCH", f"the announced size is {file.size} bytes", "size")
     if blob.md5 and _MD5.match(one.md5) and one.md5.lower() != blob.md5:
-        raise Refused("HASH_MISMATCH", MESSAGES["HASH_MISMATCH"], "md5")
+        raise Refused("HASH_MISMATCH", message("HASH_MISMATCH"), "md5")
     return True
 
 

@@ -67,12 +67,12 @@ def _runs(job_ids: Sequence[UUID]) -> dict[UUID, StageRun]:
 
 
 def _entry(run: StageRun, letter: Mapping[str, Any], stack: str | None) -> dict[str, Any]:
-    from fileproc.errors import MESSAGES
+    from fileproc.errors import message
 
     return {
         "fileId": run.file.shown_id, "batchId": run.file.batch_id,
         "stage": states.STATE_OF[Stage(run.stage)].value,
-        "error": run.error_code, "message": MESSAGES.get(run.error_code, ""),
+        "error": run.error_code, "message": message(run.error_code),
         "attempts": run.attempts, "failedAt": letter["opened_at"],
         "retriedAt": run.retried_at, "retriedBy": run.retried_by or None,
         "stack": stack or None,

@@ -319,3 +319,15 @@ def test_the_key_of_a_viewer_changes_nothing() -> None:
     viewer = program("acme", permissions=[VIEW_FILE], queues=list(QUEUES))
     assert viewer("GET", "/files").status_code == 200
     assert viewer("POST", "/batches", {"fileCount": 1}).status_code == 403
+
+
+def test_a_search_in_the_address_filters_by_metadata(ana: Caller) -> None:
+    file = ana.upload("a.md", b"# Lamp\n\nIt burns.")
+    ana.upload("b.md", b"# Lamp\n\nIt burns no more.")
+    process(4)
+    ana("PATCH", "/files", {"files": [{"fileId": file, "metadata": {"year": 1890}}]})
+    found = ana("GET", "/search?q=lamp&metadata=%7B%22year%22%3A1890%7D")
+    assert [hit["fileId"] for hit in found.data["hits"]] == [file]
+    for wrong in ("7", "%5B%5D", "%7B"):
+        refused = ana("GET", f"/search?q=lamp&metadata={wrong}")
+        assert (refused.status_code, refused.data["errorCode"]) == (422, "INVALID_REQUEST")

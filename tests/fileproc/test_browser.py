@@ -219,8 +219,9 @@ def test_everything_can_be_done_by_keyboard(browser: Browser, fleet: Fleet, tmp_
 
 
 LANGUAGES = {
-    "en-GB": ("Your uploads", "ready"), "it-IT": ("I tuoi caricamenti", "pront"),
-    "pt-BR": ("Seus envios", "pront"),
+    "en-GB": ("Your uploads", "ready", "is damaged"),
+    "it-IT": ("I tuoi caricamenti", "pront", "è danneggiato"),
+    "pt-BR": ("Seus envios", "pront", "está danificado"),
 }  # fmt: skip
 
 
@@ -239,7 +240,7 @@ def test_the_page_speaks_three_languages_in_every_look(
         expect(page.locator("#batches summary")).to_contain_text("4 / 4", timeout=PATIENCE)
         cookies = context.cookies()
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for locale, (heading, ready) in LANGUAGES.items():
+    for locale, (heading, ready, damaged) in LANGUAGES.items():
         for width, scheme in ((1440, "light"), (390, "dark")):
             look: Any = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
             with browser.new_context(locale=locale, **look) as context:
@@ -250,6 +251,7 @@ def test_the_page_speaks_three_languages_in_every_look(
                 expect(page.get_by_role("heading", name=heading)).to_be_visible()
                 page.locator("#batches summary").click()
                 expect(page.locator("#batches li").first).to_contain_text(ready)
+                expect(page.locator("#batches li .bad").last).to_contain_text(damaged)
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
                 page.screenshot(
                     path=PICTURES / f"fileproc-{locale}-{width}-{scheme}.png", full_page=True
