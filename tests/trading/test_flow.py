@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from config.standins.trading import Coinbase, Fault
 from config.standins.trading.market import PLAN
-from jobs.testing import emitted, enqueued, run_jobs
+from jobs.testing import emitted, run_jobs
 from tests.trading.factories import user
 from trading import services
 from trading.models import BiasTag, BrokerConnection, ImportRun, ScoreRun, Simulation, Trade
-from trading.payloads import ScoreJob
+from trading.payloads import DigestJob, EraseSnapshots, ImportJob, ScoreJob, SimJob
 
 pytestmark = pytest.mark.django_db(transaction=True)
+DAY = "2026-01-05T00:00:00.000Z"
 
 
 def imported(link: BrokerConnection) -> ImportRun:
@@ -128,13 +130,21 @@ def test_a_refused_key_pauses_the_link(venue: Coinbase, link: BrokerConnection) 
     assert venue.count("fills") == 2, "a single 401 may be a clock"
 
 
-def test_a_scoring_of_another_user_is_refused(link: BrokerConnection) -> None:
+@pytest.mark.parametrize(
+    ("payload", "more"),
+    [
+        (ImportJob, {"sinceIso": DAY}), (ScoreJob, {"sinceIso": DAY}),
+        (SimJob, {"tradeId": 1, "horizonDays": 7}),
+        (DigestJob, {"periodStart": "2026-01-05", "periodEnd": "2026-01-12"}),
+        (EraseSnapshots, {}),
+    ],
+)  # fmt: skip
+def test_a_job_for_another_user_than_its_tenant_is_refused(
+    link: BrokerConnection, payload: Any, more: dict[str, Any]
+) -> None:
     import jobs
 
-    other = user("other")
-    jobs.enqueue(
-        ScoreJob(userId=other.pk, sinceIso="2026-01-05T00:00:00.000Z"),
-        tenant=f"user:{link.user_id}",
-    )
-    assert run_jobs().failed == 1
-    assert enqueued(ScoreJob)[0].state == "failed"
+    made = jobs.enqueue(payload(userId=user("other").pk, **more), tenant=f"user:{link.user_id}")
+    [run] = run_jobs().runs
+    assert (str(run.state), run.job_id) == ("failed", made.id) and "NOT_YOURS" in run.error
+    assert jobs.get(made.id).failures == 1, "it is not tried again"
