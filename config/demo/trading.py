@@ -130,7 +130,7 @@ class AComparison(TradingAct):
     def begin(self) -> None:
         user = self.stored()
         trade = Trade.objects.filter(user_id=user, side="BUY").order_by("ts")[0]
-        found = services.simulate(user, trade.pk, 3)
+        found = services.simulate(user, trade.pk, 7)
         self.ids = [found.job_id] if found.job_id else []
 
     def verdict(self) -> demo.Verdict:
