@@ -73,7 +73,7 @@ def test_a_screen(reader: tuple[str, BrowserContext], site: Site, name: str) -> 
     spoken, title = seen
     assert spoken.lower() == language.lower()
     if name == "trades":
-        assert title == TITLES[language]
+        assert title.splitlines()[-1] == TITLES[language]  # Unfold puts the way there before it
 
 
 # ---- what a trader does, from the first page to the last
