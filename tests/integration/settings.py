@@ -30,6 +30,9 @@ INSTALLED_APPS = [a for a in ALL_APPS if a in CORE_APPS or a.partition(".")[0] i
 if os.environ.get("FLEET_BEGUN"):
     INSTALLED_APPS += ["tests.integration.begun.Begun"]
 
+DATABASES["default"].update(json.loads(os.environ.get("FLEET_DATABASE", "{}")))  # noqa: F405
+globals().update(json.loads(os.environ.get("FLEET_SETTINGS", "{}")))
+
 if pool := os.environ.get("FLEET_POOL"):
     DATABASES["default"]["OPTIONS"]["pool"] = json.loads(pool)  # noqa: F405
 
