@@ -81,6 +81,8 @@ class PlainAdmin(PlatformAdmin):
     """What an empty list says, and what it advises."""
     long: Sequence[str] = ()
     """Columns that only the page of a row shows."""
+    is_live = False
+    """Whether the page of a row is updated while somebody looks at it."""
     audit_kind = ""
     """As what the audit knows its rows, and their names as ids."""
 
@@ -178,6 +180,7 @@ class PlainAdmin(PlatformAdmin):
             "acts": recent_acts(
                 request, site, target_kind=self.audit_kind, target_id=str(row.pk)
             ) if self.audit_kind else None,
+            "jd_regions": {"jd-row": "jobs/admin/parts/plain_page.html"} if self.is_live else {},
         }  # fmt: skip
 
 

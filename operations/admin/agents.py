@@ -47,6 +47,7 @@ class AgentAdmin(OfAgents):
     acts = ACTS
     list_acts = (NEW, STOP_TYPE)
     audit_kind = "agent"
+    is_live = True
 
     def rows(self, request: HttpRequest) -> Any:
         return ranked(super().rows(request))

@@ -53,6 +53,7 @@ class OperationAdmin(OfAgents):
     acts = ACTS
     list_acts = (STOP_TYPE,)
     audit_kind = "operation"
+    is_live = True
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (

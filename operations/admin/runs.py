@@ -75,6 +75,7 @@ class SyncRunAdmin(OfAgents):
     nouns = ("syncrun",)
     acts = ACTS
     audit_kind = "syncrun"
+    is_live = True
 
     def columns(self, request: HttpRequest) -> Sequence[Column]:
         return (
