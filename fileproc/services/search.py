@@ -21,10 +21,11 @@ from fileproc.models import Batch, Chunk, Content
 MODES = ("hybrid", "vector", "text")
 QUERY_LIMIT = 1000
 CANDIDATES = 60
-RANKED, LEAST_RANKED = 600, 20
+RANKED, RANKED_OF_ANY, LEAST_RANKED = 600, 12_000, 20
 """Chunks that a search by words ranks at most, as ranking takes most of the time, and how many of
 each word at least. Those with all words come first; if there are fewer, those with all but one, and
-then those with any: of a word that every other chunk has, some are enough.
+then those with any: these are more, since a question in other words than the document's has few
+chances, but of a word that every other chunk has, some are enough.
 """
 ALL_BUT_ONE = range(3, 9)
 """How many words a question has for which chunks with all but one are looked up."""
@@ -65,12 +66,12 @@ WITH asked AS MATERIALIZED (
   SELECT language, piece::tsquery AS part
   FROM asked, unnest(pieces) AS piece
   WHERE (SELECT count(*) FROM near1) + (SELECT count(*) FROM near2) < %(candidates)s
-), near3 AS MATERIALIZED ({_level(3, "%(share)s")}), picked AS (
+), near3 AS MATERIALIZED ({_level(3, "%(share_of_any)s")}), picked AS (
   SELECT id FROM near1 UNION SELECT id FROM near2 UNION SELECT id FROM near3
 )
-SELECT c.id, ts_rank_cd(c.words, replace(terms::text, ' & ', ' | ')::tsquery, 1) AS score
+SELECT c.id, ts_rank(c.words, replace(terms::text, ' & ', ' | ')::tsquery) AS score
 FROM picked JOIN fileproc_chunk c USING (id) JOIN asked ON asked.language = c.language
-ORDER BY score DESC, c.id LIMIT %(candidates)s
+ORDER BY score DESC, length(c.words), c.id LIMIT %(candidates)s
 """  # noqa: S608 - nothing of a request is in it
 
 
@@ -142,11 +143,13 @@ def search(
         raise Refused("INVALID_REQUEST", f"must have 1 to {QUERY_LIMIT} characters", "q")
     if mode not in MODES:
         raise Refused("INVALID_REQUEST", f"must be one of {', '.join(MODES)}", "mode")
+    count = len(set(query.split()))
     given: dict[str, Any] = {
         "owner": owner, "words": query, "batch": batch_id, "type": type, "metadata": metadata,
         "folders": _inside(owner, folder_id), "languages": _languages(owner),
         "candidates": max(CANDIDATES, limit * 3),
-        "ranked": RANKED, "share": max(LEAST_RANKED, RANKED // len(set(query.split()))),
+        "ranked": RANKED, "share": max(LEAST_RANKED, RANKED // count),
+        "share_of_any": max(LEAST_RANKED, RANKED_OF_ANY // count),
     }  # fmt: skip
     ranked = _near(owner, query, given) if mode != "text" else {}
     used = mode if ranked else "text"
@@ -154,7 +157,7 @@ def search(
     if used != "vector":
         ranked["text"] = wanted.rows(_BY_TEXT, given)
     scores = _fused(ranked) if used == "hybrid" or len(ranked) > 1 else dict(*ranked.values())
-    best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    best = sorted(scores.items(), key=lambda one: -one[1])
     best = [(pk, score) for pk, score in best if score >= min_score][:limit]
     return Found(used, _surrounded(_hits(best, given), neighbours))
 

@@ -68,8 +68,8 @@ def test_any_text_may_be_asked_for(words: str) -> None:
 def plan(statement: str, before: str = "SELECT", owner: str = OWNER) -> str:
     given: dict[str, Any] = {
         "owner": owner, "words": "the lamp of chapter 17", "batch": None, "type": "",
-        "metadata": None, "folders": None, "ranked": 600, "share": 300, "languages": ["english"],
-        "candidates": search.CANDIDATES,
+        "metadata": None, "folders": None, "languages": ["english"],
+        "ranked": 600, "share": 300, "share_of_any": 6000, "candidates": search.CANDIDATES,
         "vector": f"[{','.join(['0.05'] * embedding.DIMENSIONS)}]",
     }  # fmt: skip
     with connection.cursor() as cursor:
