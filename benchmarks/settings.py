@@ -37,6 +37,8 @@ if os.environ.get("BENCH_UNPARSED"):  # what the stages cost beside the work in 
         "CONCURRENCY": dict.fromkeys(STAGES, 100),
         **{"EMBEDDER": "none", "OWNER_EXTRACTS": 100, "OWNER_EMBEDS": 100},
     }
+if os.environ.get("BENCH_PUBLISHER"):  # twice the slots of its workers, which are never idle
+    PUBLISHER = {"MAX_CONCURRENT": 16}
 if "BENCH_KEEP_DAYS" in os.environ:
     JOBS["KEEP_COMPLETED"] = timedelta(days=int(os.environ["BENCH_KEEP_DAYS"]))  # noqa: F405
 

@@ -28,6 +28,7 @@ from benchmarks import (
     operate,
     operations,
     overhttp,
+    posts,
     retention,
     trading,
     waits,
@@ -47,6 +48,7 @@ class Workload:
 
 OPERATIONS = {"BENCH_OPERATIONS": "1"}
 TRADING = {"BENCH_TRADING": "1"}
+PUBLISHER = {"BENCH_PUBLISHER": "1", "HTTP_ALLOW": "127.0.0.0/8"}
 
 
 WORKLOADS = [
@@ -106,5 +108,10 @@ WORKLOADS = [
     Workload(
         "operations_writes", "600 orders of 60 agents to an ERP", operations.writes, OPERATIONS
     ),
+    Workload("publisher_due", "1,200 due posts on 40 accounts", posts.due, PUBLISHER),
+    Workload(
+        "publisher_late", "240 posts, from their moment to the request", posts.late, PUBLISHER
+    ),
+    Workload("publisher_calendar", "week and month among 100,000 posts", posts.calendar, PUBLISHER),
 ]
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

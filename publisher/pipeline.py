@@ -123,17 +123,17 @@ def _asked(attempt: Run) -> Published | None:
 
 def _finish(attempt: Run, made: Published) -> dict[str, str]:
     row = attempt.row
-    comment = comments.prepare(attempt, made)
+    comment, ended = comments.prepare(attempt, made), now()
     with transaction.atomic():
         attempt.ctx.fence()
         states.publication.move(
             row, Status.COMPLETED, by=BY, remote_id=made.remote_id[:191], url=made.url, error="",
-            ended_at=now(),
+            ended_at=ended,
         )  # fmt: skip
         row.remote_id = made.remote_id[:191]
         comments.create(row, comment)
         assets.note_use(attempt.content.assets)
-    lateness = (now() - row.scheduled_at).total_seconds()
+    lateness = (ended - row.scheduled_at).total_seconds()
     metrics.publications.inc(channel=row.channel, outcome="completed")
     metrics.lateness.observe(max(lateness, 0), channel=row.channel)
     return _result(row)

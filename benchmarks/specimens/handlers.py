@@ -7,6 +7,7 @@ import time
 
 import jobs
 from benchmarks import records
+from jobs import http
 
 POLL = 0.001
 """Seconds between two looks whether to stop."""
@@ -63,6 +64,24 @@ class Rival(jobs.Payload, kind="bench.rival"):
 class Order(jobs.Payload, kind="bench.order"):
     order_id: int
     region: str = ""
+
+
+class Send(jobs.Payload, kind="bench.send"):
+    url: str
+    text: str
+
+
+@jobs.handler(Send)
+def send(ctx: jobs.Context, payload: Send) -> None:
+    """Send a text, once: what a post takes at the least."""
+
+    def call() -> str:
+        signed = {"Authorization": "Bearer bench"}
+        answer = http.post(payload.url, data={"message": payload.text}, headers=signed, total=15)
+        answer.raise_for_status()
+        return str(answer.json()["id"])
+
+    ctx.effect("publish", call)
 
 
 @jobs.handler(Order, searchable=("order_id", "region"))
