@@ -150,6 +150,7 @@ class AccountAdmin(PublisherAdmin):
             (_("Brand"), link_to(self.admin_site.name, "brand", row.brand_id, row.brand)),
             (_("Id at the provider"), row.remote_account),
             (_("Address"), row.base_url),
+            (_("Longest text"), row.text_limit or ""),
             (_("Next free posting time"), _next_free(row)),
             (_("Token expires"), components.time_tag(row.expires_at) if row.expires_at else ""),
         ]

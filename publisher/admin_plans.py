@@ -23,7 +23,7 @@ from jobs.admin import Act, Column, Reason, Tab, Words, components, moment
 from publisher import channels, counters, plan_verbs, plans, preflight, repeats
 from publisher.admin_base import PublisherAdmin, brand_choices, lines, link_to
 from publisher.content import Content
-from publisher.models import Approval, Asset, Comment, Plan, PlanVersion, Slot, Template
+from publisher.models import Approval, Asset, Brand, Comment, Plan, PlanVersion, Slot, Template
 
 LOOKS = {
     "draft": "paused", "ready": "pending", "approved": "active", "scheduled": "queued",
@@ -185,12 +185,19 @@ class PlanAdmin(PublisherAdmin):
             raise PermissionDenied
         given = request.POST
         names = given.getlist("channels") or given.getlist("channel")
-        if not names:
-            with suppress(ValueError):
-                row = self.rows(request).filter(pk=UUID(given.get("plan", ""))).first()
-                names = [] if row is None else list(row.slots.values_list("channel", flat=True))
+        row = None
+        with suppress(ValueError):
+            row = self.rows(request).filter(pk=UUID(given.get("plan", ""))).first()
+        if not names and row is not None:
+            names = list(row.slots.values_list("channel", flat=True))
+        brand = row.brand_id if row is not None else self._brand(request, given.get("brand", ""))
         wanted = [name for name in dict.fromkeys(names) if name in channels.names()]
-        return JsonResponse({"counters": counters.of_form(given.dict(), wanted)})
+        return JsonResponse({"counters": counters.of_form(given.dict(), wanted, brand)})
+
+    def _brand(self, request: HttpRequest, slug: str) -> Any:
+        """Return the id of a brand that the user may see."""
+        known = dict(brand_choices(request))
+        return Brand.objects.only("pk").get(slug=slug).pk if slug in known else None
 
     def rows(self, request: HttpRequest) -> Any:
         return super().rows(request).select_related("brand")

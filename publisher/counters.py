@@ -11,7 +11,9 @@ from publisher import channels, connectors, drafts, plan_verbs
 from publisher.errors import Refused
 
 
-def of_form(given: Mapping[str, str], names: Iterable[str]) -> list[dict[str, Any]]:
+def of_form(
+    given: Mapping[str, str], names: Iterable[str], brand_id: Any = None
+) -> list[dict[str, Any]]:
     """Return a line for each channel with a limit; nothing for what cannot be read yet."""
     try:
         draft = drafts.read({
@@ -21,11 +23,11 @@ def of_form(given: Mapping[str, str], names: Iterable[str]) -> list[dict[str, An
         })  # fmt: skip
     except Refused:
         return []
-    return [_line(name, draft.on(name).filled()) for name in names if connectors.of(name).limit]
+    known = {name: connectors.of_brand(name, brand_id) for name in names}
+    return [_line(name, one, draft.on(name).filled()) for name, one in known.items() if one.limit]
 
 
-def _line(channel: str, post: Any) -> dict[str, Any]:
-    connector = connectors.of(channel)
+def _line(channel: str, connector: connectors.Connector, post: Any) -> dict[str, Any]:
     length, limit = connector.length(post), connector.limit or 0
     words = _("%(channel)s: %(length)s of %(limit)s")
     if length > limit:

@@ -61,7 +61,9 @@ class Draft(Content):
         except Refused as error:
             return list(error.faults)
         own = self.overrides.get(channel, Override()).model_dump(exclude_none=True)
-        found = content.problems(post) + connectors.of(channel).faults(post.filled())
+        found = content.problems(post) + connectors.of_brand(channel, brand_id).faults(
+            post.filled()
+        )
         label = channels.label(channel)
         return [
             Fault(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from publisher import assets, connectors, localtime, repeats, services
+from publisher.connectors import Connector
 from publisher.content import Content
 from publisher.drafts import Draft
 from publisher.models import Account, Asset, Brand
@@ -64,17 +65,16 @@ def look_at(brand_id: Any, draft: Draft, channel: str) -> Seen:
     """Return what one channel would make of a post, whatever else its accounts publish."""
     post = draft.on(channel).filled()
     failures = [Check("fail", f"/{f.field}", f.message) for f in draft.faults(channel, brand_id)]
-    connector = connectors.of(channel)
+    connector = connectors.of_brand(channel, brand_id)
     seen = Seen(channel, connector.length(post), connector.limit, failures)
     if not failures:
         post = assets.bound(brand_id, post, channel)
-        seen.checks += _warnings(draft, post, channel)
+        seen.checks += _warnings(draft, post, channel, connector)
         seen.preview = connector.preview(post)
     return seen
 
 
-def _warnings(draft: Draft, post: Content, channel: str) -> list[Check]:
-    connector = connectors.of(channel)
+def _warnings(draft: Draft, post: Content, channel: str, connector: Connector) -> list[Check]:
     limit = connector.limit
     found = [
         Check("warning", f"/content/{name}", "is left out on this channel")

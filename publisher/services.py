@@ -43,11 +43,13 @@ def channel_of(name: str) -> str:
     return found
 
 
-def check(channel: str, post: Content, *, with_media: bool = True) -> None:
+def check(
+    channel: str, post: Content, *, with_media: bool = True, limit: int | None = None
+) -> None:
     """Raise Refused with everything that the channel would not take."""
     if post.type == "ig_first_comment" and channel != Channel.META_INSTAGRAM:
         raise Refused(BLOCKED, Fault("type", "goes with meta_instagram only"))
-    found = content.problems(post) + connectors.of(channel).faults(post.filled())
+    found = content.problems(post) + connectors.of(channel).within(limit).faults(post.filled())
     if post.ig_first_comment and (channel != Channel.META_INSTAGRAM or post.type != "publish"):
         found.append(Fault("ig_first_comment", "goes with posts on meta_instagram only"))
     found = [one for one in found if with_media or not one.field.startswith("media")]
@@ -84,7 +86,8 @@ def review(
     if account is not None:
         bound = found.within("", assets.bound, account.brand_id, post, channel)
     is_known = bound is not None or not post.assets
-    found.within("", check, channel, bound or post, with_media=is_known)
+    limit = account.text_limit if account is not None else None
+    found.within("", check, channel, bound or post, with_media=is_known, limit=limit)
     found.check()
     return bound or post
 

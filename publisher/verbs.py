@@ -294,5 +294,7 @@ def connect(
         if not is_new:
             fault = Fault("remote_account", "is connected already; reconnect it instead")
             raise Refused(services.INVALID_PLAN, fault)
+        made.text_limit = connectors.of(channel).longest(base_url)
+        made.save(update_fields=["text_limit"])
         act.note(account=str(made.pk), channel=channel)
     return made

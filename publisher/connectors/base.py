@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 from django.db import transaction
@@ -60,6 +61,8 @@ class Connector(ABC):
     unit: ClassVar[str] = "characters"
     label: ClassVar[str] = ""
     """What people call the channel, where it is that of another distribution."""
+    asks_limit: ClassVar[bool] = False
+    """Whether servers of the channel take texts of different lengths."""
     needs_address: ClassVar[bool] = False
     """Whether an account is useless without the address of its server."""
     left_out: ClassVar[Collection[str]] = ()
@@ -80,6 +83,18 @@ class Connector(ABC):
     @abstractmethod
     def publish(self, run: Run) -> Published:
         """Publish the post, or raise how the attempt ends."""
+
+    def within(self, limit: int | None) -> Self:
+        """Return the connector for servers that take texts of this length."""
+        if limit is None or limit == self.limit:
+            return self
+        made = copy(self)
+        vars(made)["limit"] = limit
+        return made
+
+    def longest(self, base_url: str) -> int | None:
+        """Return how long a text a server takes, if it says so."""
+        return None
 
     def length(self, content: Content) -> int:
         """Return the length of the text as the channel counts it."""

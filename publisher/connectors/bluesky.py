@@ -26,8 +26,12 @@ from publisher.errors import Fault, ProviderError, Unclear
 
 BYTES = 3000
 POST = "app.bsky.feed.post"
+NOBODY: Mapping[str, str] = {}
 EXPIRED = ("ExpiredToken", "InvalidToken", "AuthMissing")
 _DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
+_HANDLE = re.compile(
+    r"(?<![\w@.])@((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*)", re.I
+)
 _TAG = re.compile(r"(?<!\w)#(\w*[^\W\d]\w*)")
 
 
@@ -55,13 +59,15 @@ class Bluesky(Connector):
 
     def preview(self, content: Content) -> dict[str, Any]:
         """Return the record, but for its time and its images."""
-        return _record(content)
+        return _record(content, {})
 
     def publish(self, run: Run) -> Published:
         """Publish the post."""
         base = run.account.base_url or config.settings().BLUESKY_URL
         api, repo = Api(run, "bluesky", base, judge, bearer), run.account.remote_account
-        record = _record(run.content)
+        if not run.has_begun:
+            _resolve(run, api)
+        record = _record(run.content, run.row.handle.get("mentions") or {})
         images = [
             {"image": _blob(run, api, number), "alt": media.alt_text}
             for number, media in enumerate(run.content.media)
@@ -104,9 +110,27 @@ def _uri(answer: Any) -> str:
     return found[:191]
 
 
-def _record(content: Content) -> dict[str, Any]:
+def _resolve(run: Run, api: Api) -> None:
+    """Keep whom the text mentions; a handle that nobody has stays text."""
+    names = dict.fromkeys(one[1].lower() for one in _HANDLE.finditer(run.content.text))
+    if not names or "mentions" in run.row.handle:
+        return
+    found = {}
+    for name in names:
+        try:
+            answer = api.get("xrpc/com.atproto.identity.resolveHandle", handle=name)
+        except ProviderError as error:
+            if error.action != "permanent":
+                raise
+            continue
+        if str(answer.get("did", "")).startswith("did:"):
+            found[name] = answer["did"]
+    run.keep(mentions=found)
+
+
+def _record(content: Content, mentions: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {"$type": POST, "text": content.text}
-    if facets := facets_of(content.text):
+    if facets := facets_of(content.text, mentions):
         found["facets"] = facets
     if content.link:
         external = {
@@ -116,8 +140,11 @@ def _record(content: Content) -> dict[str, Any]:
     return found
 
 
-def facets_of(text: str) -> list[dict[str, Any]]:
-    """Return the links and hashtags of a text, at their bytes."""
+def facets_of(text: str, mentions: Mapping[str, str] = NOBODY) -> list[dict[str, Any]]:
+    """Return the links, mentions and hashtags of a text, at their bytes.
+
+    ``mentions`` are the ids of those whom it mentions, by their handles.
+    """
     kind = "app.bsky.richtext.facet#"
     found = [
         (start, end, {"$type": f"{kind}link", "uri": text[start:end]})
@@ -127,6 +154,10 @@ def facets_of(text: str) -> list[dict[str, Any]]:
     for tag in _TAG.finditer(text):
         if not any(start <= tag.start() < end for start, end in spans) and len(tag[1]) <= 64:
             found.append((tag.start(), tag.end(), {"$type": f"{kind}tag", "tag": tag[1]}))
+    for name in _HANDLE.finditer(text):
+        is_free = not any(start <= name.start() < end for start, end in spans)
+        if is_free and (who := mentions.get(name[1].lower())):
+            found.append((name.start(), name.end(), {"$type": f"{kind}mention", "did": who}))
     return [
         {
             "index": {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import jobs
-from jobs import effects
+from jobs import effects, http
 from publisher import keys
 from publisher.connectors import counting
 from publisher.connectors.base import (
@@ -25,6 +26,7 @@ from publisher.connectors.client import Api, bearer, id_of
 from publisher.connectors.media import Source, fetched
 from publisher.content import Content
 from publisher.errors import Fault, ProviderError, Unclear
+from publisher.models import Account
 
 LARGEST = 99 * 1024 * 1024
 POLL = 5.0
@@ -36,7 +38,7 @@ class Mastodon(Connector):
     """Publishes as an account of a server."""
 
     limit, left_out = 500, ("title",)
-    needs_address = True
+    needs_address = asks_limit = True
     images = Taken(("image/jpeg", "image/png", "image/gif", "image/webp"), 16_000_000)
 
     def length(self, content: Content) -> int:
@@ -83,10 +85,28 @@ class Mastodon(Connector):
 
     def _check_limit(self, run: Run, api: Api) -> None:
         """Refuse a text that is too long for this server, before anything is sent to it."""
-        about = api.get("api/v2/instance")
-        found = ((about.get("configuration") or {}).get("statuses") or {}).get("max_characters")
-        if isinstance(found, int) and self.length(run.content) > found:
+        if (found := _longest(api.get("api/v2/instance"))) is None:
+            return
+        if found != run.account.text_limit:
+            Account.objects.filter(pk=run.account.pk).update(text_limit=found)
+        if self.length(run.content) > found:
             raise ProviderError("permanent", f"the server takes {found} characters")
+
+    def longest(self, base_url: str) -> int | None:
+        """Return how long a text the server takes, if it says so."""
+        with suppress(http.HttpError, ValueError):
+            answer = http.get(f"{base_url.rstrip('/')}/api/v2/instance", total=5)
+            return _longest(answer.json()) if answer.status_code == 200 else None
+        return None
+
+
+def _longest(about: Any) -> int | None:
+    """Return how many characters a server takes, of what it says about itself."""
+    for name in ("configuration", "statuses", "max_characters"):
+        about = about.get(name) if isinstance(about, dict) else None
+    if isinstance(about, int) and not isinstance(about, bool) and 0 < about < 10**6:
+        return about
+    return None
 
 
 def _same(content: object, text: str) -> bool:

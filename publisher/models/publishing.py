@@ -65,6 +65,8 @@ class Account(models.Model):
     app_password = EncryptedTextField(_("application password"), tenant_field="tenant", null=True)
     """Of Bluesky, whose tokens are those of a session that it begins."""
     expires_at = models.DateTimeField(_("token expires"), null=True, blank=True)
+    text_limit = models.PositiveIntegerField(_("longest text"), null=True, blank=True)
+    """As its server says, where servers of the channel differ."""
     status = models.CharField(
         _("status"), max_length=20, choices=Status.choices, default=Status.CONNECTED
     )

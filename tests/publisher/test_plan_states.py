@@ -56,7 +56,7 @@ def publish() -> Any:
     signals.process_job.disconnect(receiver, sender=Channel.META_FACEBOOK)
 
 
-def _examples(most: int) -> Any:
+def _examples(most: int) -> settings:
     health = [HealthCheck.function_scoped_fixture]
     return settings(max_examples=most, deadline=None, suppress_health_check=health)
 

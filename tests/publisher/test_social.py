@@ -13,9 +13,10 @@ import pytest
 
 from config.standins.publisher import Standin
 from config.standins.publisher.server import Request
-from publisher import clock, verbs
+from publisher import clock, counters, drafts, preflight, services, verbs
 from publisher.connectors import bluesky, client, linkedin, mastodon, x
-from publisher.models import Account
+from publisher.errors import Refused
+from publisher.models import Account, Brand
 from tests.publisher import factories
 from tests.publisher.pictures import picture
 from tests.publisher.test_codes import action_of
@@ -229,3 +230,57 @@ def test_a_limit_without_retry_after_says_when_it_is_renewed() -> None:
         assert found.action == "later" and 590 < found.delay <= 600
     for text in ("", "soon", "-5", "99999999999999"):
         assert client._later(httpx.Response(429, headers={"x-rate-limit-reset": text})).delay == 60
+
+
+def test_bluesky_notifies_whom_a_text_mentions(
+    accounts: dict[str, Account], standin: Standin
+) -> None:
+    text = "Pane \U0001f35e @Rome.test, @nobody.test, a@rome.test https://a.test/@rome.test"
+    standin.misbehave("repo.createRecord", "503")
+    row = publish(accounts["bluesky"], 600, text=text)
+    assert (row.status, row.attempts) == ("completed", 2), row.error
+    [post] = standin.posts["bluesky"]
+    [mention] = [one for one in post["facets"] if "did" in one["features"][0]]
+    assert mention["features"] == [
+        {"$type": "app.bsky.richtext.facet#mention", "did": "did:plc:rome"}
+    ]
+    where = mention["index"]
+    assert text.encode()[where["byteStart"] : where["byteEnd"]].decode() == "@Rome.test"
+    asked = [path for _, path in standin.calls if path.endswith("resolveHandle")]
+    assert len(asked) == 2  # each once, however often the post is tried
+
+
+def test_a_server_of_mastodon_says_how_long_texts_may_be(brand: Brand, standin: Standin) -> None:
+    standin.longest = 5000
+    account = verbs.connect(
+        brand.pk, "mastodon", "Ours", "bakery", "token-0", by="root", reason="new",
+        base_url=f"{standin.url}/mastodon",
+    )  # fmt: skip
+    account.refresh_from_db()
+    assert account.text_limit == 5000
+    draft = drafts.read({"caption": "x" * 600})
+    assert preflight.look_at(brand.pk, draft, "mastodon").limit == 5000
+    [line] = counters.of_form({"caption": "x" * 600}, ["mastodon"], brand.pk)
+    assert not line["is_over"]
+    assert publish(account, text="x" * 600).status == "completed"
+    standin.longest = 550
+    row = publish(account, text="y" * 600)
+    assert (row.status, row.error) == ("failed", "the server takes 550 characters")
+    account.refresh_from_db()
+    with pytest.raises(Refused, match="600 characters; the channel takes 550"):
+        services.enqueue(account, factories.post("mastodon", "z" * 600))
+    others = factories.accounts(services.create_brand("other", "Other"), standin.url)
+    with pytest.raises(Refused, match="the channel takes 500"):
+        services.enqueue(others["mastodon"], factories.post("mastodon", "z" * 600))
+
+
+@pytest.mark.parametrize("answer", ["503", "garbage", "drop"])
+def test_a_server_that_says_nothing_takes_what_is_usual(
+    answer: str, brand: Brand, standin: Standin
+) -> None:
+    standin.misbehave("api/v2/instance", answer)
+    account = verbs.connect(
+        brand.pk, "mastodon", "Ours", "bakery", "token-0", by="root", reason="new",
+        base_url=f"{standin.url}/mastodon",
+    )  # fmt: skip
+    assert account.text_limit is None

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 FIELDS = {"$type", "text", "createdAt", "facets", "embed", "langs"}
 LARGEST = 1_000_000
+KNOWN = {"rome.test": "did:plc:rome"}
+"""Who can be mentioned, by their handles."""
 _TID = re.compile(r"[234567abcdefghij][2-7a-z]{12}\Z")
 
 
@@ -26,6 +28,10 @@ def answer(standin: Standin, request: Request) -> Answer:
         return _session(standin)
     if request.token in standin.expired or not request.token:
         return refuse(400, "ExpiredToken")
+    if name == "identity.resolveHandle":
+        handle = request.query.get("handle", "")
+        is_known = handle in KNOWN
+        return (200, {"did": KNOWN[handle]}) if is_known else refuse(400, "InvalidRequest")
     if name == "repo.uploadBlob":
         made = {
             "$type": "blob", "ref": {"$link": f"bafk{standin.next_id()}"},
@@ -64,6 +70,8 @@ def _record(standin: Standin, request: Request) -> Answer:
         return refuse(400, "InvalidRequest")
     for facet in record.get("facets", ()):
         if not 0 <= facet["index"]["byteStart"] < facet["index"]["byteEnd"] <= size:
+            return refuse(400, "InvalidRequest")
+        if any(one["$type"].endswith("#mention") and not one["did"] for one in facet["features"]):
             return refuse(400, "InvalidRequest")
     images = record.get("embed", {}).get("images", ())
     if any(one["image"]["size"] > LARGEST for one in images):
