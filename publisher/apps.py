@@ -17,6 +17,7 @@ class PublisherConfig(AppConfig):
         from publisher import brand_verbs as brand_verbs
         from publisher import checks as checks
         from publisher import consents as consents
+        from publisher import member_verbs as member_verbs
         from publisher import plan_verbs as plan_verbs
         from publisher import problems as problems
         from publisher import template_verbs as template_verbs

@@ -18,7 +18,7 @@ from jobs.errors import Denied
 from jobs.models import Audit
 from jobs.operate import people
 from jobs.testing import freeze_clock, run_jobs
-from publisher import access, plan_verbs, plans, services, verbs
+from publisher import access, member_verbs, plan_verbs, plans, services, verbs
 from publisher.errors import Refused
 from publisher.models import Account, Approval, Brand, Member, Plan, Publication, Slot
 
@@ -309,7 +309,7 @@ def test_an_editor_cannot_approve(brand: Brand, accounts: dict[str, Account]) ->
     plan_verbs.approve(plan_id, by=approver)
     plan_verbs.schedule(plan_id, by=editor)
     with pytest.raises(Denied):
-        plan_verbs.set_member(brand.pk, "eve", "manager", by=approver, reason="more")
+        member_verbs.set_member(brand.pk, "eve", "manager", by=approver, reason="more")
     [entry] = Audit.objects.filter(action="brand.set_member")
     assert (entry.outcome, entry.actor) == ("denied", "bob")
 
@@ -326,22 +326,22 @@ def test_a_role_is_no_substitute_for_a_permission(
 
 def test_members_see_their_brands(brand: Brand, settings: Any) -> None:
     User.objects.create_user("eve")
-    plan_verbs.set_member(brand.pk, "eve", "viewer", by="root", reason="new")
-    plan_verbs.set_member(brand.pk, "eve", "editor", by="root", reason="more")
+    member_verbs.set_member(brand.pk, "eve", "viewer", by="root", reason="new")
+    member_verbs.set_member(brand.pk, "eve", "editor", by="root", reason="more")
     user = User.objects.get(username="eve")
     assert Member.objects.get().role == "editor"
     settings.JOBS = {**settings.JOBS, "SCOPE": ["publisher.access.scope"]}
     assert people.scope_of(user).tenants == frozenset({"brand:acme", f"user:{user.pk}"})
-    plan_verbs.remove_member(brand.pk, "eve", by="root", reason="left")
+    member_verbs.remove_member(brand.pk, "eve", by="root", reason="left")
     assert access.scope(user) is None
     with pytest.raises(Refused, match="is no member"):
-        plan_verbs.remove_member(brand.pk, "eve", by="root", reason="left")
+        member_verbs.remove_member(brand.pk, "eve", by="root", reason="left")
 
 
 def test_a_comment_mentions_members_only(brand: Brand, accounts: dict[str, Account]) -> None:
     for name in ("eve", "sam"):
         User.objects.create_user(name)
-    plan_verbs.set_member(brand.pk, "eve", "editor", by="root", reason="new")
+    member_verbs.set_member(brand.pk, "eve", "editor", by="root", reason="new")
     plan_id = made()
     plan_verbs.comment(plan_id, "@eve and @sam, mail eve@acme.test. @eve.", by="bob")
     [said] = Plan.objects.get(pk=plan_id).comments.all()
