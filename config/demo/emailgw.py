@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from django.test.utils import override_settings
+
 import jobs
 from config.standins.emailgw.smtp import Mailbox
 from emailgw import services
@@ -21,13 +23,19 @@ class EmailAct(demo.Act):
     wanted: ClassVar[tuple[str, bool, int]]
     """Its status, whether it is in doubt, and how often the server has taken it."""
     _box: ClassVar[Mailbox | None] = None
+    _setting: ClassVar[override_settings]
 
     def prepare(self) -> Mapping[str, str]:
         if EmailAct._box is not None:
             return {}
         EmailAct._box = Mailbox()
         # Of these programs only: no mail of the demo leaves this machine, whatever is set up.
-        return {"SMTP_URL": f"smtp://127.0.0.1:{EmailAct._box.start()}", "EMAIL_PROVIDER": "smtp"}
+        server = {"host": "127.0.0.1", "port": EmailAct._box.start()}
+        # Emails are accepted here, in a process that has read its environment already.
+        EmailAct._setting = override_settings(EMAILGW={"PROVIDERS": {"smtp": {"OPTIONS": server}}})
+        EmailAct._setting.enable()
+        url = f"smtp://{server['host']}:{server['port']}"
+        return {"SMTP_URL": url, "EMAIL_PROVIDER": "smtp"}
 
     def begin(self) -> None:
         company, _ = Company.objects.get_or_create(
@@ -53,6 +61,7 @@ class EmailAct(demo.Act):
     def leave(self) -> None:
         if EmailAct._box is not None:
             EmailAct._box.stop()
+            EmailAct._setting.disable()
             EmailAct._box = None
 
 
