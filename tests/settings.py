@@ -17,6 +17,6 @@ KEYS = {
 }
 """Of whatever is encrypted in tests."""
 JOBS = {**JOBS, **KEYS, "WORKERS": {}}  # noqa: F405 - tests declare groups of their own
-if EMAILGW:  # noqa: F405
+if EMAILGW and "smtp" not in EMAILGW["PROVIDERS"]:  # noqa: F405
     # Nobody listens there: tests that send emails name a server of their own.
     EMAILGW["PROVIDERS"] = {"smtp": {"OPTIONS": {"host": "127.0.0.1", "port": 9}}}  # noqa: F405

@@ -49,7 +49,6 @@ def log_in(page: Page, site: Site) -> None:
 @pytest.mark.parametrize(
     ("width", "count"),
     [
-        pytest.param(1440, 60, marks=pytest.mark.browser),
         pytest.param(390, 60, marks=pytest.mark.browser),
         pytest.param(1440, 600, marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
     ],

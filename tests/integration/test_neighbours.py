@@ -101,7 +101,7 @@ class Neighbour(Fleet):
             for each in (first.postgres.url, first.postgres.direct_url)
         )
         self.postgres = SimpleNamespace(url=url, direct_url=direct, alive=True)  # type: ignore[assignment]
-        self.programs, self._count = [], 100
+        self.programs, self._count = [], first._count + 1000
         self._client = self._connection = None
         self._forks = (first._forks[1], first._forks[1])
         assert self.manage("migrate", "migrate", "--verbosity=0").ended(60) == 0

@@ -47,11 +47,11 @@ def site(
 SPOKEN = {
     "agents": ("In the way", "New agent…", "a write"),
     "agent-new": ("Small letters, digits and hyphens. It never changes.",),
-    "operation-doubt": ("The ERP has it…", "Job, and reference in the ERP"),
-    "run-held": ("Keep these rows…", "Deletions that are held"),
+    "operation-doubt": ("Job, and reference in the ERP",),
+    "run-held": ("Deletions that are held",),
     "customer": ("Values",),
 }
-"""Words of some pages, which are said in the language of the visitor."""
+"""Words of some pages, in the language of the visitor, that stay when something is decided."""
 
 
 @pytest.fixture
