@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from jobs import metrics
-from jobs.models import Job
 
 QUEUES = ("q_import", "q_score", "q_sim", "q_digest")
-_MOST = 100_000
-"""So far a queue is counted; more is shown as this many."""
 
 durations = metrics.histogram(
     "job_duration_ms", "How long attempts of trading jobs took.", ["job", "status"],
@@ -28,12 +25,7 @@ reflections = metrics.histogram(
 )  # fmt: skip
 
 
-def _depths() -> dict[str, float]:
-    waiting = Job.objects.filter(state__in=["pending", "queued"]).order_by()
-    return {name: float(waiting.filter(queue=name)[:_MOST].count()) for name in QUEUES}
-
-
 metrics.gauge(
     "queue_depth", "Jobs of the app that wait, also for a retry or a limit.", ["queue"],
-    read=_depths,
+    read=lambda: metrics.waiting(QUEUES),
 )  # fmt: skip

@@ -150,6 +150,14 @@ def totals(found: Iterable[Depth]) -> dict[str, Count]:
     return {name: Count(min(n.value, MOST), n.capped or n.value > MOST) for name, n in sums.items()}
 
 
+def waiting(queues: Iterable[str]) -> dict[str, int]:
+    """Return how many jobs of each queue have not begun, also those whose moment has not come."""
+    found = dict.fromkeys(queues, 0)
+    for depth in by_queue(frozenset(found)):
+        found[depth.name] = depth.waiting.value + depth.scheduled.value + depth.retrying.value
+    return found
+
+
 def names(scope: Scope) -> list[str]:
     """Return the queues that there are, within the scope."""
     some = None if scope.queues is None else sorted(scope.queues)

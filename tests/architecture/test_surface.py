@@ -80,7 +80,7 @@ MODULES = {
     "jobs.machines": ["Edge", "Machine", "Moved", "machine"],
     "jobs.middleware": ["RequestMiddleware"],
     "jobs.metrics": ["Counter", "Gauge", "Histogram", "counter", "gauge", "histogram", "series",
-                     "view"],
+                     "view", "waiting"],
     "jobs.problems": ["Count", "Problem", "count", "problem"],
     "jobs.realtime": [
         "AUTHENTICATORS", "Channel", "NotFound", "Only", "Refused", "websocket_urlpatterns",

@@ -25,11 +25,11 @@ def emptied() -> Iterator[None]:
 
 
 def test_a_call_becomes_a_job() -> None:
-    made = receipt.enqueue(order_id=7, day=date(2026, 5, 1))
+    made = receipt.enqueue(order=7, day=date(2026, 5, 1))
     receipt.enqueue(8, copy=True)
     job = jobs.get(made.id)
     assert (job.kind, job.queue, job.max_attempts) == ("specimens.receipt", "mail", 2)
-    assert job.payload == {"order_id": 7, "day": "2026-05-01", "copy": False}
+    assert job.payload == {"order": 7, "day": "2026-05-01", "copy": False}
     assert run_jobs().succeeded == 2
     assert sorted(sent) == [(7, date(2026, 5, 1), False), (8, None, True)]
     assert jobs.get(made.id).result == "receipt 7"
@@ -48,7 +48,7 @@ def test_the_context_is_passed_to_whom_names_it() -> None:
 
 
 def test_options_of_a_job_stand_among_the_arguments_or_before() -> None:
-    late = receipt.enqueue(order_id=1, delay=60, priority=5)  # type: ignore[call-arg]
+    late = receipt.enqueue(order=1, delay=60, priority=5)  # type: ignore[call-arg]
     mine = receipt.using(tenant="acme", priority=-5).using(tags=["x"]).enqueue(2)
     assert (jobs.get(late.id).priority, jobs.get(late.id).state) == (5, "pending")
     found = jobs.get(mine.id)
@@ -56,8 +56,8 @@ def test_options_of_a_job_stand_among_the_arguments_or_before() -> None:
 
 
 def test_many_calls_are_enqueued_together() -> None:
-    ids = receipt.enqueue_many([{"order_id": n} for n in range(3)], tenant="acme")
-    assert [jobs.get(job).payload["order_id"] for job in ids] == [0, 1, 2]
+    ids = receipt.enqueue_many([{"order": n} for n in range(3)], tenant="acme")
+    assert [jobs.get(job).payload["order"] for job in ids] == [0, 1, 2]
     assert set(jobs.Job.objects.values_list("tenant", flat=True)) == {"acme"}
 
 
@@ -71,10 +71,10 @@ def test_calls_are_members_of_batches_and_links_of_chains() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"order_id": "7"}, "order_id"),
-        ({"order_id": 7, "day": "2026-05-01"}, "day"),
-        ({}, "order_id"),
-        ({"order_id": 7, "colour": "red"}, "colour"),
+        ({"order": "7"}, "order"),
+        ({"order": 7, "day": "2026-05-01"}, "day"),
+        ({}, "order"),
+        ({"order": 7, "colour": "red"}, "colour"),
     ],
 )
 def test_a_wrong_call_is_refused_at_once(arguments: dict[str, Any], problem: str) -> None:

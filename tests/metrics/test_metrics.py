@@ -239,7 +239,7 @@ def test_no_query_reads_all_jobs_or_all_that_ended() -> None:
     with CaptureQueriesContext(connection) as asked:
         page.text()
     queries = [query for query in asked if "jobs_" in query["sql"]]  # apps ask about their rows
-    assert 4 <= len(queries) <= 8
+    assert 4 <= len(queries) <= 10
     run("SET LOCAL enable_seqscan = off")
     for query in queries:
         plan = "\n".join(row[0] for row in sql.rows("EXPLAIN " + query["sql"].replace("%", "%%")))

@@ -14,9 +14,9 @@ sent: list[Any] = []
 
 
 @jobs.task(queue="mail", max_attempts=2)
-def receipt(order_id: int, day: date | None = None, *, copy: bool = False) -> str:
-    sent.append((order_id, day, copy))
-    return f"receipt {order_id}"
+def receipt(order: int, day: date | None = None, *, copy: bool = False) -> str:
+    sent.append((order, day, copy))
+    return f"receipt {order}"
 
 
 @jobs.task
