@@ -37,10 +37,10 @@ def tell_progress(ctx: jobs.Context, payload: BatchProgress) -> None:
         if batch is None:
             return
         Batch.objects.filter(pk=batch.pk).update(is_progress_due=False)
-        told: dict[str, Any] = {"batchId": str(batch.pk), "total": batch.file_count}
+        message: dict[str, Any] = {"batchId": str(batch.pk), "total": batch.file_count}
         for state in (*states.PROCESSING, *states.ENDED):
-            told[state.value] = getattr(batch, state.value)
-        jobs.emit("batch:progress", told, key=f"batch:{batch.pk}", tenant=batch.owner)
+            message[state.value] = getattr(batch, state.value)
+        jobs.emit("batch:progress", message, key=f"batch:{batch.pk}", tenant=batch.owner)
 
 
 @jobs.handler(
@@ -122,12 +122,12 @@ def _stalled(event: events.Event) -> None:
         job_id=UUID(event.key.removeprefix("job:"))
     ).first()  # fmt: skip
     if run is not None:
-        told = {
+        message = {
             "fileId": str(run.file.shown_id), "batchId": str(run.file.batch_id),
             "stage": states.STATE_OF[Stage(run.stage)].value, "retryCount": run.attempts,
         }  # fmt: skip
         key = f"batch:{run.file.batch_id}"
-        jobs.emit("file:processing-stalled", told, key=key, tenant=run.file.owner)
+        jobs.emit("file:processing-stalled", message, key=key, tenant=run.file.owner)
         metrics.stalled.inc(stage=run.stage)
 
 
@@ -135,8 +135,8 @@ def _held_back(event: events.Event) -> None:
     """Report to the staff that a rate holds files back; none of them is dropped."""
     scope = str(event.payload.get("scope", event.payload.get("name", "")))
     if "fileproc." in scope or "file-" in scope:
-        told = {"queue": scope, "timestamp": event.occurred_at.isoformat()}
-        jobs.emit("queue:rate-limit-exceeded", told, audience="staff")
+        message = {"queue": scope, "timestamp": event.occurred_at.isoformat()}
+        jobs.emit("queue:rate-limit-exceeded", message, audience="staff")
 
 
 events.subscriber("jobs.job.lost")(_stalled)

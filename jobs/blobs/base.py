@@ -34,7 +34,7 @@ class Blob:
     etag: str
     written_at: datetime
     md5: str = ""
-    """Of the content, where the store tells it: S3 does, unless a key of KMS or ours encrypts."""
+    """Of the content, where the store knows it: S3 does not if a key of KMS or ours encrypts."""
 
 
 @dataclass(frozen=True, slots=True)
